@@ -1,0 +1,66 @@
+/* backend.h - SEAM: where requests are answered.
+ *
+ * The engine over a store is a backend; the cache is one that remembers. Both are opened once and
+ * shared; each thread opens a lane of its own. */
+#pragma once
+
+#include "backend/lane.h"
+#include "protocol/reply.h"
+
+/* One request on its way down and its reply on the way up. */
+struct call {
+    struct request request;
+    struct reply reply;
+    struct arena *arena;  /* the request's; used only by whoever holds the call at the moment */
+    uint64_t now_us;      /* monotonic, when the batch was read; `complete` gets it renewed */
+    uint64_t deadline_us; /* monotonic; 0: none */
+    bool is_passing;      /* memory is reused after the batch: SUBMIT_KEEP instead of PENDING */
+    /* Called once after SUBMIT_PENDING, on the lane's thread, from its event loop. reply.body is
+     * valid during the call. */
+    void (*complete)(struct call *call);
+    void *owner;     /* the submitter's */
+    void *below;     /* for the layer that has the call: what it must remember */
+    const void *pin; /* the engine's: keeps request.table alive while pending */
+};
+
+struct lane {
+    const struct backend_ops *ops;
+};
+
+struct backend {
+    const struct backend_ops *ops;
+};
+
+struct backend_ops {
+    const char *name;
+
+    MUST_CHECK enum status (*lane_open)(struct backend *backend, const struct lane_env *env,
+                                        struct lane **out);
+    void (*lane_close)(struct lane **lane);
+
+    /* Round a batch of requests, from the thread's loop. Between them nothing blocks. A reply that
+     * was DONE is borrowed until the next submit or lane_end. */
+    void (*lane_begin)(struct lane *lane);
+    void (*lane_end)(struct lane *lane);
+
+    /* The definition of a table that exists, or NULL; valid until lane_end. */
+    const struct table *(*table)(struct lane *lane, struct bytes name);
+
+    /* Answers a call. Never both DONE and a completion; errors are replies. */
+    enum submit (*submit)(struct lane *lane, struct call *call);
+
+    /* Any thread. */
+    void (*report)(struct backend *backend, report_fn report, void *arg);
+    /* False while writes cannot be taken; `why` is then a constant text. Any thread. */
+    bool (*is_ready)(struct backend *backend, const char **why);
+
+    void (*close)(struct backend **backend); /* after every lane is closed */
+};
+
+/* Fills an error reply. */
+static inline enum submit call_fail(struct call *call, enum status status)
+{
+    call->reply.status = status;
+    call->reply.error.status = status;
+    return SUBMIT_DONE;
+}

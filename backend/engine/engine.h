@@ -1,0 +1,21 @@
+/* engine.h - DynamoDB's operations over any ordered key-value store.
+ *
+ * Keeps the catalog (table definitions), the layout of records, and partitions' counts. Every
+ * operation is read, compute, commit; see kv.h.
+ * Threads: lanes as in backend.h; the catalog is published by pointer. */
+#pragma once
+
+#include "backend/backend.h"
+#include "backend/engine/kv.h"
+
+struct engine_options {
+    struct store_options store;
+    uint32_t partitions;       /* ranges a new table starts with; 1..4096 */
+    uint32_t tables_max;       /* DynamoDB's default quota is 2,500 */
+    uint64_t (*wall_ms)(void); /* Unix time for CreationDateTime */
+};
+
+/* Opens the store that the URL names and reads its catalog.
+ * Errors: the store's, or STATUS_VALIDATION for an unknown scheme; text says what to do. */
+MUST_CHECK enum status engine_open(const struct engine_options *options, struct backend **out,
+                                   struct error *error);

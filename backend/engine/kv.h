@@ -1,0 +1,135 @@
+/* kv.h - SEAM: an ordered store of keys and bytes, no items.
+ *
+ * An engine operation is read, compute, commit. What was read carries tokens; the commit is
+ * computed again on newer records, or refused, if one of them has changed since. Threads: a lane is
+ * one thread's. A read is DONE or PENDING, a commit always PENDING; completions run on the lane's
+ * own thread, from its loop, never inside the call. */
+#pragma once
+
+#include "backend/lane.h"
+#include "protocol/arena.h"
+#include "protocol/status.h"
+
+struct kv_record {
+    struct bytes key;
+    struct bytes value; /* not given: no such record */
+    uint64_t token;     /* what a commit must find unchanged */
+};
+
+struct kv_read;
+
+/* Gets the records of a range in order, on whatever thread reads. Views are valid during the call.
+ * False ends the read. */
+typedef bool (*kv_visit_fn)(struct kv_read *read, struct bytes key, struct bytes value);
+
+/* Point reads, or one range, of one instant. Caller's until complete. */
+struct kv_read {
+    struct kv_record *records; /* keys in; values (arena memory) and tokens out */
+    size_t count;
+
+    struct bytes low, high; /* if visit: from low (inclusive) to high (exclusive) */
+    bool is_backward;
+    bool is_large; /* may examine more than 256 KiB: straight to a reader thread */
+    kv_visit_fn visit;
+
+    struct arena *arena;
+    uint64_t deadline_us;
+    enum status status; /* OK, or why nothing can be said about the records */
+    uint64_t commit;    /* number of the last commit that the read saw; 0: unknown */
+    void (*complete)(struct kv_read *read);
+    void *owner;
+    struct task task; /* the store's */
+    void *store[4];   /* the store's */
+};
+
+/* Numbers that are only added to, kept exact by the store in the same commit. Read back as records
+ * of 8-byte little-endian integers. */
+enum { KV_COUNTERS = 4 };
+struct kv_counter {
+    struct bytes key;
+    int64_t add[KV_COUNTERS];
+};
+
+struct kv_commit;
+
+/* Recomputes writes and counters from the reads' new values: a pure function, run on the store's
+ * own thread with the commit's arena. OK: go on; CONFLICT is for the store; anything else refuses
+ * the commit with that status (and the text the owner has put where it wants it). */
+typedef enum status (*kv_recompute_fn)(struct kv_commit *commit);
+
+enum kv_outcome {
+    KV_DONE,     /* durable and visible */
+    KV_CONFLICT, /* nothing happened: something read has changed, and could not be recomputed */
+    KV_REFUSED,  /* nothing happened: `status` says why */
+    KV_UNKNOWN,  /* perhaps it happened */
+};
+
+/* All or nothing. Caller's until complete. */
+struct kv_commit {
+    struct kv_record *reads;
+    size_t read_count;
+    struct kv_record *writes; /* value not given: delete; tokens unused */
+    size_t write_count;
+    struct kv_counter *counters;
+    size_t counter_count;
+    kv_recompute_fn recompute; /* NULL: a change is a conflict */
+
+    struct arena *arena;
+    uint64_t deadline_us;
+    enum kv_outcome outcome;
+    enum status status;
+    uint64_t number; /* of this commit, ascending; 0 where the store has none */
+    void (*complete)(struct kv_commit *commit);
+    void *owner;
+    struct task task; /* the store's */
+    void *store[4];   /* the store's */
+};
+
+struct kv {
+    const struct kv_ops *ops;
+};
+struct kv_lane {
+    const struct kv_ops *ops;
+};
+
+enum sync_mode {
+    SYNC_ALWAYS,   /* fdatasync before a group is acknowledged */
+    SYNC_INTERVAL, /* about every second: a power loss takes back up to that */
+    SYNC_NONE,     /* when the system likes */
+};
+
+struct store_options {
+    struct bytes url;    /* borrowed during open */
+    size_t memory_bytes; /* block cache and write buffers together */
+    enum sync_mode sync;
+    event_fn on_event; /* may be NULL */
+    void *on_event_arg;
+};
+
+struct kv_ops {
+    const char *const *schemes; /* NULL-terminated: "rocksdb", "memory" */
+
+    /* Errors: text says what is wrong with which path or address, and what to do. */
+    MUST_CHECK enum status (*open)(const struct store_options *options, struct kv **out,
+                                   struct error *error);
+    MUST_CHECK enum status (*lane_open)(struct kv *kv, const struct lane_env *env,
+                                        struct kv_lane **out);
+    void (*lane_close)(struct kv_lane **lane);
+
+    /* A token for something about to be learned otherwise than by read (the catalog): load it
+     * before looking. */
+    uint64_t (*token)(struct kv *kv);
+
+    enum submit (*read)(struct kv_lane *lane, struct kv_read *read);
+    void (*commit)(struct kv_lane *lane, struct kv_commit *commit);
+
+    void (*report)(struct kv *kv, report_fn report, void *arg);
+    bool (*is_ready)(struct kv *kv, const char **why);
+    void (*close)(struct kv **kv);
+};
+
+extern const struct kv_ops kv_rocksdb;
+extern const struct kv_ops kv_redis;
+
+/* All of them, NULL-terminated; which are built depends on MUDAX_BACKEND_*. */
+extern const struct kv_ops *const kv_stores[];

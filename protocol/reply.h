@@ -1,0 +1,50 @@
+/* reply.h - one reply, the same for all protocols. */
+#pragma once
+
+#include "protocol/request.h"
+
+/* How the cache answered. Numbers are part of the native protocol. */
+enum verdict {
+    VERDICT_NONE = 0,   /* nothing that could be cached, or no cache */
+    VERDICT_HIT = 1,    /* from the cache; age_ms says how old */
+    VERDICT_MISS = 2,   /* from the store, or from another request's fetch */
+    VERDICT_BYPASS = 3, /* could have been cached, but was not asked: ConsistentRead, cache off */
+    VERDICT_STALE = 4,  /* older than its TTL, as configured */
+};
+
+/* One key that a write may change, in its table (or, one day, in an index). */
+struct touched {
+    uint32_t table_id;
+    struct item_key key;
+    bool is_all;         /* everything of this table; `key` is then empty */
+    bool is_image_known; /* of a write that succeeded: what is there now, see `image` */
+    struct bytes image;  /* canonical item; not given: no such item */
+};
+
+/* Body, MessagePack as in protocol/native/SPEC.md:
+ *   GetItem        the item, or nil
+ *   Query          array of 3: items (array), ScannedCount, LastEvaluatedKey (map or nil)
+ *   PutItem, DeleteItem, Ping   nil
+ *   table operations, Stats     map with DynamoDB's member names
+ * Not used when status is not OK. */
+struct reply {
+    enum status status;
+    enum verdict verdict;
+    uint32_t age_ms;
+    uint32_t count;      /* items in the body */
+    uint64_t commit;     /* commit number written, or that the read saw; 0: unknown */
+    uint64_t read_bytes; /* DynamoDB size of what the store examined; what a hit would cost */
+    struct bytes body;
+    struct touched *touched; /* writes: `touched_count` of them, arena memory */
+    size_t touched_count;
+    struct key_interval examined; /* Query: what the page depends on, arena memory */
+    struct error error;           /* text when status is not OK */
+};
+
+/* Makes an empty reply; leaves error.text alone but for its first byte. */
+static inline void reply_init(struct reply *reply)
+{
+    memset(reply, 0, offsetof(struct reply, error));
+    reply->error.status = STATUS_OK;
+    reply->error.text[0] = '\0';
+}
