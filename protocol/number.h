@@ -14,7 +14,7 @@ struct number {
 };
 
 enum {
-    NUMBER_TEXT_MAX = 48,    /* longest number_print(), without NUL */
+    NUMBER_TEXT_MAX = 176,   /* longest number_print(), without NUL: -0. and 167 digits */
     NUMBER_ORDERED_MAX = 21, /* longest number_to_ordered() */
 };
 
@@ -23,8 +23,8 @@ enum {
  * large or too small a magnitude); `out` is then untouched. */
 MUST_CHECK enum status number_parse(struct bytes text, struct number *out, struct error *error);
 
-/* Decimal text as DynamoDB gives numbers back: no exponent while the text stays within 38 digits
- * and small fractions, else E notation. Returns the length; no NUL. */
+/* Decimal text as DynamoDB gives numbers back: every digit written out, never an exponent, no
+ * needless zero. Returns the length; no NUL. */
 size_t number_print(const struct number *number, char out[NUMBER_TEXT_MAX]);
 
 /* By value: negative, 0 or positive. */

@@ -39,7 +39,7 @@ struct attribute {
 
 enum {
     ITEM_SIZE_MAX = 409600, /* names and values; developer guide, quotas */
-    ITEM_DEPTH_MAX = 32,    /* nested lists and maps */
+    ITEM_DEPTH_MAX = 32,    /* lists and maps in each other, the item itself included */
     ATTRIBUTE_NAME_MAX = 65535,
     PARTITION_KEY_MAX = 2048,
     SORT_KEY_MAX = 1024,
@@ -48,10 +48,18 @@ enum {
 /* "S", "N", ... as DynamoDB names the type. */
 const char *value_type_name(enum value_type type);
 
+/* Refusals with DynamoDB's texts, shared by all that read values. An attribute name has 1 to
+ * ATTRIBUTE_NAME_MAX bytes of UTF-8. */
+MUST_CHECK enum status attribute_name_check(struct bytes name, struct error *error);
+enum status value_refuse_text(struct error *error);
+enum status value_refuse_depth(struct error *error);
+enum status value_refuse_empty_set(enum value_type type, struct error *error);
+
 /* Strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. */
 bool utf8_is_valid(struct bytes bytes);
 
 /* Sorts map attributes by name and set members by value, everywhere in the tree.
  * Errors: STATUS_VALIDATION with DynamoDB's text: a repeated set member or attribute name, an empty
- * set, a member of another type, invalid UTF-8, deeper than ITEM_DEPTH_MAX. */
+ * set, a member of another type, invalid UTF-8, more than ITEM_DEPTH_MAX lists and maps in each
+ * other (the value itself counts). */
 MUST_CHECK enum status value_normalize(struct value *value, struct error *error);
