@@ -23,7 +23,6 @@ struct wire_session {
 
 struct wire_ops {
     const char *scheme; /* "mudax" */
-    size_t header_size; /* shortest prefix that tells a frame's length */
 
     /* Looks at the front of `input`.
      * request   views into input and arena
