@@ -148,6 +148,8 @@ static const uint8_t *scan_exponent(const uint8_t *at, const uint8_t *end, int64
 
 static bool scan_text(struct bytes text, struct scan *scan)
 {
+    if (text.size == 0)
+        return false;
     const uint8_t *at = text.data;
     const uint8_t *end = at + text.size;
     if (at < end && (*at == '+' || *at == '-'))

@@ -16,16 +16,23 @@ const char *value_type_name(enum value_type type)
 
 /* ---- UTF-8 ---- */
 
+static uint64_t load_eight(const uint8_t *at)
+{
+    uint64_t eight;
+    memcpy(&eight, at, sizeof eight);
+    return eight;
+}
+
 /* Passes over ASCII, eight bytes at a time. */
 static const uint8_t *skip_ascii(const uint8_t *at, const uint8_t *end)
 {
-    while (end - at >= 8) {
-        uint64_t eight;
-        memcpy(&eight, at, sizeof eight);
-        if ((eight & 0x8080808080808080ULL) != 0)
-            break;
+    const uint64_t high_bits = 0x8080808080808080ULL;
+    const uint8_t *begin = at;
+    while (end - at >= 8 && (load_eight(at) & high_bits) == 0)
         at += 8;
-    }
+    /* The last few of a longer text: the eight bytes that end with them. */
+    if (end - at < 8 && end - begin >= 8 && (load_eight(end - 8) & high_bits) == 0)
+        return end;
     while (at < end && *at < 0x80)
         at++;
     return at;
@@ -61,6 +68,8 @@ static size_t character_size(const uint8_t *at, size_t left)
 
 bool utf8_is_valid(struct bytes bytes)
 {
+    if (bytes.size == 0)
+        return true;
     const uint8_t *at = bytes.data;
     const uint8_t *end = at + bytes.size;
     while ((at = skip_ascii(at, end)) < end) {

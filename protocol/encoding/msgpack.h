@@ -49,13 +49,49 @@ struct msgpack_cursor {
 
 static inline struct msgpack_cursor msgpack_cursor_of(struct bytes bytes)
 {
-    return (struct msgpack_cursor){bytes.data, bytes.data + bytes.size};
+    return (struct msgpack_cursor){bytes.data,
+                                   bytes.size == 0 ? bytes.data : bytes.data + bytes.size};
 }
 
-/* Reads one head (for STR, BIN and EXT the contents too). A count is checked against what is left:
- * an element takes at least one byte. False on truncated bytes, floats (DynamoDB has none), c1, or
- * a hostile length; the cursor is then unspecified. */
-MUST_CHECK bool msgpack_read(struct msgpack_cursor *cursor, struct msgpack_head *out);
+/* Reads one head (for STR, BIN and EXT the contents too); only the fields of its kind are set. A
+ * count is checked against what is left: an element takes at least one byte. False on truncated
+ * bytes, floats (DynamoDB has none), c1, or a hostile length; the cursor is then unspecified. */
+MUST_CHECK bool msgpack_read_any(struct msgpack_cursor *cursor, struct msgpack_head *out);
+
+/* The same; short strings, small maps and small integers, most of what a request is made of, are
+ * read inline. */
+MUST_CHECK static inline bool msgpack_read(struct msgpack_cursor *cursor, struct msgpack_head *out)
+{
+    if (UNLIKELY(cursor->at == cursor->end))
+        return false;
+    uint8_t lead = *cursor->at;
+    size_t left = (size_t)(cursor->end - cursor->at) - 1;
+    if ((lead & 0xe0) == 0xa0) {
+        size_t size = lead & 0x1f;
+        if (UNLIKELY(size > left))
+            return false;
+        out->kind = MSGPACK_STR;
+        out->bytes = bytes_of(cursor->at + 1, size);
+        cursor->at += 1 + size;
+        return true;
+    }
+    if (lead < 0x80) {
+        out->kind = MSGPACK_UINT;
+        out->integer = lead;
+        cursor->at++;
+        return true;
+    }
+    if ((lead & 0xf0) == 0x80) {
+        uint32_t count = lead & 0x0f;
+        if (UNLIKELY(2 * (size_t)count > left))
+            return false;
+        out->kind = MSGPACK_MAP;
+        out->count = count;
+        cursor->at++;
+        return true;
+    }
+    return msgpack_read_any(cursor, out);
+}
 
 /* Passes over one whole value of any depth up to ITEM_DEPTH_MAX + 4; `out` (may be NULL) is its
  * bytes. */
@@ -69,14 +105,14 @@ MUST_CHECK bool msgpack_read_array(struct msgpack_cursor *cursor, uint32_t *elem
 
 /* ---- values and items ---- */
 
-/* Decodes one value at the cursor into a tree in the arena (strings and binaries stay views).
- * Depth, UTF-8, set rules and duplicate names are checked. Errors: STATUS_VALIDATION (DynamoDB's
- * texts) or STATUS_MALFORMED, STATUS_NO_MEMORY. */
+/* Decodes one value at the cursor into a normalized tree in the arena (strings and binaries stay
+ * views). Depth, UTF-8, set rules and duplicate names are checked. Errors: STATUS_VALIDATION
+ * (DynamoDB's texts) or STATUS_MALFORMED, STATUS_NO_MEMORY. */
 MUST_CHECK enum status value_decode(struct msgpack_cursor *cursor, struct arena *arena,
                                     struct value *out, struct error *error);
 
-/* Appends the canonical bytes of a normalized tree. False without memory. Uses msgpack-c's packer.
- */
+/* Appends the canonical bytes of a normalized tree. False without memory; `out` then ends where it
+ * did. */
 MUST_CHECK bool value_encode(const struct value *value, struct buffer *out);
 
 /* What item_check() finds out in one pass without allocating. */
@@ -95,7 +131,7 @@ MUST_CHECK enum status item_check(struct bytes item, struct item_facts *out, str
 MUST_CHECK enum status item_canonical(struct bytes item, struct arena *arena, struct bytes *out,
                                       size_t *item_size, struct error *error);
 
-/* DynamoDB's size of a checked item (names and values). */
+/* DynamoDB's size of a checked item (names and values). One flat pass, nothing is validated. */
 size_t item_size(struct bytes item);
 
 /* Finds an attribute of a map by name and gives the bytes of its value. False if it is not there or
@@ -113,13 +149,24 @@ MUST_CHECK enum status item_key_build(struct bytes map, const struct key_schema 
                                       bool is_exact, struct arena *arena, struct item_key *out,
                                       struct error *error);
 
-/* Reads one key value at the cursor: S or B contents, or the ordered form of N written to
- * `ordered`. Errors as item_key_build(). `what` names it in the text. */
-MUST_CHECK enum status key_value_read(struct msgpack_cursor *cursor,
-                                      const struct key_attribute *attribute,
-                                      uint8_t ordered[NUMBER_ORDERED_MAX], struct bytes *out,
-                                      struct error *error);
+/* Where a key value stands decides how DynamoDB says that its type is wrong. */
+enum key_place {
+    KEY_IN_ITEM,      /* "Type mismatch for key p expected: S actual: N" */
+    KEY_IN_KEY,       /* "The provided key element does not match the schema" */
+    KEY_IN_CONDITION, /* "Condition parameter type does not match schema type" */
+};
 
-/* Appends the canonical map of key attributes for `key`, the way back from item_key_build(). */
+/* Reads one key value at the cursor: S or B contents, or the ordered form of N written to
+ * `ordered`. Type, emptiness, length and UTF-8 are checked.
+ * is_sort  which of the schema's attributes it is
+ * out      a view into the bytes read, or of `ordered`
+ * Errors: STATUS_VALIDATION with DynamoDB's texts, STATUS_MALFORMED. */
+MUST_CHECK enum status key_value_read(struct msgpack_cursor *cursor,
+                                      const struct key_schema *schema, bool is_sort,
+                                      enum key_place place, uint8_t ordered[NUMBER_ORDERED_MAX],
+                                      struct bytes *out, struct error *error);
+
+/* Appends the canonical map of key attributes for `key`, the way back from item_key_build(). False
+ * without memory (then `out` ends where it did). */
 MUST_CHECK bool item_key_encode(struct item_key key, const struct key_schema *schema,
                                 struct arena *arena, struct buffer *out);
