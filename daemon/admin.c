@@ -1,0 +1,127 @@
+#include "daemon/admin.h"
+
+#include "protocol/buffer.h"
+
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <event2/http.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAMES_MAX = 512, REQUEST_TIMEOUT_S = 10, BODY_MAX = 64 * 1024 };
+
+struct admin {
+    struct evhttp *http;
+    struct admin_source source;
+};
+
+/* Prometheus wants HELP and TYPE once a metric. */
+struct page {
+    struct evbuffer *text;
+    const char *names[NAMES_MAX];
+    size_t name_count;
+};
+
+static bool is_new(struct page *page, const char *name)
+{
+    for (size_t i = 0; i < page->name_count; i++)
+        if (strcmp(page->names[i], name) == 0)
+            return false;
+    if (page->name_count < NAMES_MAX)
+        page->names[page->name_count++] = name;
+    return true;
+}
+
+static void add_metric(void *arg, const struct metric *metric, const char *labels, double value)
+{
+    struct page *page = arg;
+    if (metric->type[0] != '\0' && is_new(page, metric->name)) {
+        size_t length = strlen(metric->name);
+        if (strcmp(metric->type, "histogram") == 0)
+            length -= strlen("_bucket");
+        evbuffer_add_printf(page->text, "# HELP mudax_%.*s %s\n# TYPE mudax_%.*s %s\n", (int)length,
+                            metric->name, metric->help, (int)length, metric->name, metric->type);
+    }
+    const char *open = labels[0] == '\0' ? "" : "{", *close = labels[0] == '\0' ? "" : "}";
+    evbuffer_add_printf(page->text, "mudax_%s%s%s%s %.17g\n", metric->name, open, labels, close,
+                        value);
+}
+
+static void answer(struct evhttp_request *request, int code, const char *type, const char *text)
+{
+    struct evbuffer *body = evbuffer_new();
+    if (body != NULL)
+        evbuffer_add_printf(body, "%s\n", text);
+    evhttp_add_header(evhttp_request_get_output_headers(request), "Content-Type", type);
+    evhttp_send_reply(request, code, NULL, body);
+    if (body != NULL)
+        evbuffer_free(body);
+}
+
+static void on_metrics(struct evhttp_request *request, void *arg)
+{
+    struct admin *admin = arg;
+    struct page page = {.text = evbuffer_new()};
+    if (page.text == NULL) {
+        answer(request, 500, "text/plain", "out of memory");
+        return;
+    }
+    admin->source.report(admin->source.arg, add_metric, &page);
+    evhttp_add_header(evhttp_request_get_output_headers(request), "Content-Type",
+                      "text/plain; version=0.0.4");
+    evhttp_send_reply(request, 200, NULL, page.text);
+    evbuffer_free(page.text);
+}
+
+static void on_health(struct evhttp_request *request, void *arg)
+{
+    (void)arg;
+    answer(request, 200, "text/plain", "ok");
+}
+
+static void on_ready(struct evhttp_request *request, void *arg)
+{
+    struct admin *admin = arg;
+    const char *why = "";
+    bool is_ready = admin->source.is_ready(admin->source.arg, &why);
+    answer(request, is_ready ? 200 : 503, "text/plain", is_ready ? "ready" : why);
+}
+
+static void on_other(struct evhttp_request *request, void *arg)
+{
+    (void)arg;
+    answer(request, 404, "text/plain", "there are /metrics, /healthz and /readyz");
+}
+
+struct admin *admin_create(struct event_base *base, int fd, const struct admin_source *source)
+{
+    struct admin *admin = calloc(1, sizeof *admin);
+    if (admin == NULL)
+        return NULL;
+    admin->source = *source;
+    admin->http = evhttp_new(base);
+    if (admin->http == NULL || evhttp_accept_socket(admin->http, fd) != 0) {
+        admin_destroy(&admin);
+        return NULL;
+    }
+    evhttp_set_timeout(admin->http, REQUEST_TIMEOUT_S);
+    evhttp_set_max_body_size(admin->http, BODY_MAX);
+    evhttp_set_max_headers_size(admin->http, BODY_MAX);
+    evhttp_set_allowed_methods(admin->http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
+    evhttp_set_cb(admin->http, "/metrics", on_metrics, admin);
+    evhttp_set_cb(admin->http, "/healthz", on_health, admin);
+    evhttp_set_cb(admin->http, "/readyz", on_ready, admin);
+    evhttp_set_gencb(admin->http, on_other, admin);
+    return admin;
+}
+
+void admin_destroy(struct admin **admin)
+{
+    if (*admin == NULL)
+        return;
+    if ((*admin)->http != NULL)
+        evhttp_free((*admin)->http);
+    free(*admin);
+    *admin = NULL;
+}

@@ -1,0 +1,57 @@
+/* config.h - the settings: command line over environment over one INI file over defaults.
+ *
+ * options.def is the one table behind all of it, --help included.
+ * Threads: a config is built by one thread and constant afterwards. */
+#pragma once
+
+#include "protocol/attributes.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct config_list {
+    char **texts; /* owned */
+    size_t count;
+};
+
+struct config {
+#define CONFIG_FIELD_TEXT                                       char *
+#define CONFIG_FIELD_LIST                                       struct config_list
+#define CONFIG_FIELD_COUNT                                      uint64_t
+#define CONFIG_FIELD_SIZE                                       uint64_t
+#define CONFIG_FIELD_TIME                                       uint64_t
+#define CONFIG_FIELD_SWITCH                                     bool
+#define CONFIG_FIELD_CHOICE                                     int
+#define OPTION(name, type, fallback, least, most, reload, help) CONFIG_FIELD_##type name;
+#include "daemon/options.def"
+#undef OPTION
+};
+
+/* Values of `sync` and `log_level`. */
+enum { CONFIG_SYNC_ALWAYS, CONFIG_SYNC_INTERVAL, CONFIG_SYNC_NONE };
+enum { CONFIG_LOG_ERROR, CONFIG_LOG_WARN, CONFIG_LOG_INFO, CONFIG_LOG_DEBUG };
+
+enum config_result {
+    CONFIG_OK,
+    CONFIG_HELP,  /* --help or --version was asked for and printed */
+    CONFIG_WRONG, /* error text says where and what was expected */
+};
+
+/* Reads the settings.
+ * arguments    main's; [0] is skipped
+ * environment  NULL-terminated "NAME=value"
+ * out          owned by the caller on CONFIG_OK only: config_destroy()
+ * error        one line, NUL-terminated */
+MUST_CHECK enum config_result config_read(int argument_count, char **arguments,
+                                          char *const *environment, struct config **out,
+                                          char *error, size_t error_size);
+void config_destroy(struct config **config);
+
+/* Takes over what SIGHUP may change from `from` into `into`, and calls `tell` for each setting that
+ * differs: reloaded or needing a restart. */
+void config_reload(struct config *into, const struct config *from,
+                   void (*tell)(const char *name, bool is_reloaded));
+
+void config_help(FILE *out);
