@@ -125,3 +125,15 @@ bool bytes_prefix_end(struct bytes prefix, struct arena *arena, struct bytes *ou
     *out = bytes_of(end, size);
     return true;
 }
+
+bool bytes_next(struct bytes bytes, struct arena *arena, struct bytes *out)
+{
+    uint8_t *next = arena_alloc(arena, bytes.size + 1);
+    if (next == NULL)
+        return false;
+    if (bytes.size != 0)
+        memcpy(next, bytes.data, bytes.size);
+    next[bytes.size] = 0;
+    *out = bytes_of(next, bytes.size + 1);
+    return true;
+}

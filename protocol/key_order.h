@@ -45,6 +45,9 @@ MUST_CHECK bool key_part_read(struct bytes in, enum value_type type, bool is_las
 MUST_CHECK bool bytes_prefix_end(struct bytes prefix, struct arena *arena, struct bytes *out,
                                  bool *is_unbounded);
 
+/* The smallest byte string above `bytes`: a 00 behind it; in arena memory. False without memory. */
+MUST_CHECK bool bytes_next(struct bytes bytes, struct arena *arena, struct bytes *out);
+
 /* An interval of sort-key bytes inside one partition: from `low` (inclusive) to `high` (exclusive).
  */
 struct key_interval {

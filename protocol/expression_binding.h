@@ -1,0 +1,42 @@
+/* expression_binding.h - ExpressionAttributeNames and ExpressionAttributeValues of one request.
+ *
+ * All expressions of a request share one binding; each marks what it uses, and what none has used
+ * is an error in the end, as in DynamoDB. */
+#pragma once
+
+#include "protocol/arena.h"
+#include "protocol/value.h"
+
+/* "#n" with its name, or ":v" with its value. */
+struct alias {
+    struct bytes alias;
+    struct bytes name;  /* of #n */
+    struct bytes bytes; /* of :v, as the request has it */
+    struct value value; /* of :v, normalized */
+    bool is_used;
+};
+
+struct aliases {
+    struct alias *sorted; /* by alias */
+    size_t count;
+};
+
+struct expression_binding {
+    struct aliases names, values;
+};
+
+/* Reads the two maps.
+ * names, values  MessagePack maps, borrowed as long as the binding; not given: none
+ * out            arena memory
+ * Errors: STATUS_VALIDATION with DynamoDB's texts (an empty map, a key without # or :, a value that
+ * is none), STATUS_MALFORMED, STATUS_NO_MEMORY. */
+MUST_CHECK enum status binding_init(struct bytes names, struct bytes values, struct arena *arena,
+                                    struct expression_binding *out, struct error *error);
+
+/* Finds an alias and marks it used; NULL when it is not defined. */
+struct alias *aliases_use(struct aliases *aliases, struct bytes alias);
+
+/* Refuses what no expression has used.
+ * Errors: STATUS_VALIDATION with DynamoDB's text. */
+MUST_CHECK enum status binding_check_all_used(const struct expression_binding *binding,
+                                              struct error *error);
