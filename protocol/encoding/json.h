@@ -7,11 +7,25 @@
 #include "protocol/buffer.h"
 #include "protocol/value.h"
 
-/* Text of one item or key, {"name": {"S": ...}, ...}, to a normalized map value.
- * Errors: STATUS_MALFORMED (not JSON; text says where), STATUS_VALIDATION, STATUS_NO_MEMORY. */
+/* Text of one item or key, {"name": {"S": ...}, ...}, to a normalized map value in the arena.
+ * Errors: STATUS_MALFORMED (not JSON, text says where; a member of the wrong JSON type),
+ * STATUS_VALIDATION, STATUS_NO_MEMORY. */
 MUST_CHECK enum status json_to_item(struct bytes text, struct arena *arena, struct value *out,
                                     struct error *error);
 
-/* Appends an item (map value) as DynamoDB JSON.
- * indent  spaces a level; 0: one line. False without memory. */
+/* Appends an item (map value) as DynamoDB JSON, attributes in the order of the map.
+ * indent  spaces a level, 0 to 31; 0: one line. False without memory. */
 MUST_CHECK bool json_from_item(const struct value *item, int indent, struct buffer *out);
+
+/* Ordinary JSON without type members, for table definitions and figures: objects become M, arrays
+ * L, strings S, numbers N, true and false BOOL, null NULL.
+ * text  one object
+ * out   normalized map in the arena
+ * Errors: STATUS_MALFORMED (not JSON, not an object), STATUS_VALIDATION, STATUS_NO_MEMORY. */
+MUST_CHECK enum status json_to_plain(struct bytes text, struct arena *arena, struct value *out,
+                                     struct error *error);
+
+/* Appends a value as ordinary JSON, the way back from json_to_plain(); sets become arrays, B a
+ * base64 string. Numbers that are no 64-bit integers are written as doubles.
+ * indent  as json_from_item(). False without memory. */
+MUST_CHECK bool json_from_plain(const struct value *value, int indent, struct buffer *out);
