@@ -35,7 +35,7 @@ struct kv_read {
     struct arena *arena;
     uint64_t deadline_us;
     enum status status; /* OK, or why nothing can be said about the records */
-    uint64_t commit;    /* number of the last commit that the read saw; 0: unknown */
+    uint64_t commit;    /* the read saw at least everything up to this commit; 0: unknown */
     void (*complete)(struct kv_read *read);
     void *owner;
     struct task task; /* the store's */
@@ -52,9 +52,15 @@ struct kv_counter {
 
 struct kv_commit;
 
+/* Records that nobody reads or writes any more once the commit has happened. */
+struct kv_range {
+    struct bytes low, high; /* low inclusive, high exclusive */
+};
+
 /* Recomputes writes and counters from the reads' new values: a pure function, run on the store's
- * own thread with the commit's arena. OK: go on; CONFLICT is for the store; anything else refuses
- * the commit with that status (and the text the owner has put where it wants it). */
+ * own thread with the commit's arena. The new values are views, valid during the call only. OK: go
+ * on, with the same keys written; anything else refuses the commit with that status (and the text
+ * the owner has put where it wants it). */
 typedef enum status (*kv_recompute_fn)(struct kv_commit *commit);
 
 enum kv_outcome {
@@ -72,6 +78,8 @@ struct kv_commit {
     size_t write_count;
     struct kv_counter *counters;
     size_t counter_count;
+    struct kv_range *drops; /* gone with the commit, or after it at the store's leisure */
+    size_t drop_count;
     kv_recompute_fn recompute; /* NULL: a change is a conflict */
 
     struct arena *arena;
@@ -115,6 +123,10 @@ struct kv_ops {
     MUST_CHECK enum status (*lane_open)(struct kv *kv, const struct lane_env *env,
                                         struct kv_lane **out);
     void (*lane_close)(struct kv_lane **lane);
+
+    /* Reads and waits for it, without a lane: for opening, before the first lane. `complete` is not
+     * called. Result: read->status. */
+    void (*load)(struct kv *kv, struct kv_read *read);
 
     /* A token for something about to be learned otherwise than by read (the catalog): load it
      * before looking. */
