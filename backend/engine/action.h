@@ -1,0 +1,124 @@
+/* action.h - private to backend/engine: one call on its way through read, compute, commit.
+ *
+ * items.c, query.c and tables.c hold what operations do; engine.c moves them along, on the lane's
+ * thread. A step returns SUBMIT_DONE when the reply is filled, also where that happens in a
+ * completion. */
+#pragma once
+
+#include "backend/engine/engine.h"
+#include "backend/engine/table.h"
+#include "protocol/buffer.h"
+#include "protocol/mutex.h"
+
+enum {
+    PAGE_BYTES_MAX = 1048576, /* of DynamoDB's item sizes; developer guide, "Query" */
+    ATTEMPTS_MAX = 64,        /* of one commit that conflicts */
+    TABLES_LISTED_MAX = 100,  /* API reference, ListTables */
+};
+
+struct engine {
+    struct backend backend;
+    /* Constant after open. */
+    struct kv *kv;
+    uint32_t partitions, tables_max;
+    uint64_t (*wall_ms)(void);
+    /* Guarded by lock. */
+    struct mutex lock;
+    struct catalog *catalog;
+    /* Atomic: catalog_version(catalog), written with release after it. */
+    atomic_uint_fast64_t version;
+    /* Atomic, relaxed. */
+    atomic_uint_fast64_t calls[OPERATIONS], retries;
+};
+
+struct engine_lane {
+    struct lane lane;
+    struct engine *engine;
+    struct lane_env env;
+    struct kv_lane *kv;
+    /* `token` was loaded before `catalog`: a commit relying on the catalog hands it in. */
+    uint64_t token;
+    struct catalog *catalog;
+    bool is_in_batch;
+    uint32_t pending;
+    uint64_t random;
+    struct buffer page; /* lent to one Query at a time; holds the last reply's body */
+};
+
+struct action;
+typedef enum submit (*step_fn)(struct action *action);
+
+/* Arena memory. */
+struct action {
+    struct call *call;
+    struct engine_lane *lane;
+    struct definition *definition; /* borrowed from the lane's catalog; a reference while pending */
+    uint64_t token;                /* the lane's, of the moment `definition` was looked up */
+
+    step_fn begin;     /* again at each attempt */
+    step_fn read_done; /* read.status is OK */
+    step_fn commit_done;
+    void (*commit_failed)(struct action *action); /* may be NULL */
+    uint32_t attempts;
+    uint64_t waited_us;
+    struct task retry;
+
+    struct kv_read read;
+    struct kv_commit commit;
+    struct kv_record reads[3], writes[3];
+    struct kv_counter counter;
+    struct kv_range drops[2];
+
+    /* PutItem, DeleteItem */
+    struct partition_change change;
+    /* Query */
+    struct buffer page; /* room for heads, then items */
+    uint64_t examined_bytes;
+    uint32_t count;
+    bool is_cut, has_no_memory;
+    struct bytes last_key; /* of the item that ended the page: primary key, arena memory */
+    /* DescribeTable */
+    struct partition_totals totals;
+    /* DeleteTable */
+    int state_before; /* enum definition_state */
+    /* CreateTable */
+    struct definition_input input;
+    struct definition *created; /* owned */
+};
+
+/* ---- engine.c ---- */
+
+/* Hands action->read to the store, and what it finds to read_done. */
+enum submit action_read(struct action *action);
+/* Announces reply.touched, hands action->commit to the store, the outcome to commit_done. */
+enum submit action_commit(struct action *action);
+
+/* Error replies, in any step. */
+enum submit action_fail(struct action *action, enum status status);
+enum submit action_no_table(struct action *action);
+
+/* Finds the call's table, in a state that data operations work on, and binds the request to it.
+ * SUBMIT_PENDING: go on; SUBMIT_DONE: the reply says why not. */
+enum submit action_bind(struct action *action);
+
+/* Publishes a catalog with `added` (unless that table or a later one of its name is there already)
+ * and without `removed`; either may be NULL. False without memory. */
+MUST_CHECK bool engine_publish(struct engine *engine, struct definition *added,
+                               const struct definition *removed);
+/* Publishes a table that was found in the store and not in `seen`; only while `seen` is the latest
+ * catalog, for else the table may have been deleted since. */
+MUST_CHECK bool engine_adopt(struct engine *engine, const struct catalog *seen,
+                             struct definition *found);
+
+extern const struct bytes body_nil; /* MessagePack nil */
+
+/* ---- items.c, query.c, tables.c: first steps ---- */
+
+enum submit get_begin(struct action *action);
+enum submit put_begin(struct action *action);
+enum submit delete_begin(struct action *action);
+enum submit query_begin(struct action *action);
+enum submit create_table_begin(struct action *action);
+enum submit describe_table_begin(struct action *action);
+enum submit list_tables_begin(struct action *action);
+enum submit delete_table_begin(struct action *action);

@@ -1,0 +1,62 @@
+/* definition.h - one table's definition: checked, stored, described.
+ *
+ * A definition is made from the bytes of its record, whoever wrote them, so what is published is
+ * always what is stored. Immutable but for its state; counted references, because catalogs share it
+ * and pending calls keep it. */
+#pragma once
+
+#include "backend/engine/partition.h"
+#include "protocol/schema.h"
+
+#include <stdatomic.h>
+
+enum definition_state {
+    DEFINITION_ACTIVE,
+    DEFINITION_DELETING, /* a deletion is on its way; data operations find no table */
+    DEFINITION_DOUBTFUL, /* the deletion's outcome is unknown: it has to be repeated */
+};
+
+struct definition {
+    /* Constant after decoding. */
+    struct table table;
+    struct partition_map partitions;
+    struct bytes record_key, record; /* as stored */
+    bool is_protected;               /* DeletionProtectionEnabled */
+    struct arena arena;              /* holds the above */
+    /* Atomic. `state` is set before the deletion is handed to the store, and a token is loaded
+     * before `state` is looked at; so a write that missed the change is caught by its token. */
+    atomic_int state;
+    atomic_uint references;
+};
+
+/* What CreateTable gave, checked. Arena memory. */
+struct definition_input {
+    struct bytes name;
+    struct value description; /* map of what is kept */
+};
+
+/* Checks as DynamoDB does. BillingMode may be left out together with ProvisionedThroughput and is
+ * then PAY_PER_REQUEST.
+ * Errors: STATUS_VALIDATION with DynamoDB's texts, STATUS_UNSUPPORTED for what is refused so far
+ * (indexes, streams), STATUS_MALFORMED, STATUS_NO_MEMORY.
+ * Source: API reference, CreateTable. */
+MUST_CHECK enum status definition_check(struct bytes request, struct arena *arena,
+                                        struct definition_input *out, struct error *error);
+
+/* Table names: TABLE_NAME_MIN..TABLE_NAME_MAX of [a-zA-Z0-9_.-]. */
+MUST_CHECK enum status table_name_check(struct bytes name, struct error *error);
+
+/* The record; arena memory, BYTES_NONE without. */
+struct bytes definition_encode(const struct definition_input *input, uint32_t id,
+                               uint64_t created_at_ms, uint32_t partitions, struct arena *arena);
+
+/* One reference goes to the caller. Errors: STATUS_INTERNAL (not a definition), STATUS_NO_MEMORY.
+ */
+MUST_CHECK enum status definition_decode(struct bytes record, struct definition **out);
+struct definition *definition_ref(struct definition *definition);
+void definition_unref(struct definition *definition);
+
+/* A reply body: { `member`: TableDescription }. BYTES_NONE without memory. */
+struct bytes definition_describe(const struct definition *definition, const char *member,
+                                 const char *table_status, const struct partition_totals *totals,
+                                 struct arena *arena);

@@ -1,0 +1,40 @@
+/* record.h - where records lie in the store.
+ *
+ *   item      table id (4 bytes, big endian) | hash of the partition key (8, big endian) |
+ *             primary key (partition part, sort part; see protocol/key_order.h)  ->  canonical item
+ *   metadata  table id 0 | a letter | ...
+ *     'f'                      format version of this layout, 8 bytes, little endian
+ *     'i'                      next table id, 8 bytes, little endian
+ *     'n' name                 table definition
+ *     'c' table id, partition  counters of one partition, 8 bytes each, little endian (kv.h)
+ * Threads: pure functions. */
+#pragma once
+
+#include "protocol/arena.h"
+#include "protocol/key_order.h"
+
+enum {
+    RECORD_FORMAT = 1,
+    RECORD_ID_BYTES = 4,
+    RECORD_ITEM_PREFIX = RECORD_ID_BYTES + 8, /* before the primary key */
+};
+
+/* All results are arena memory; BYTES_NONE without memory. */
+struct bytes record_item_key(uint32_t table_id, uint64_t hash, struct bytes primary,
+                             struct arena *arena);
+struct bytes record_format_key(struct arena *arena);
+struct bytes record_next_id_key(struct arena *arena);
+struct bytes record_definition_key(struct bytes name, struct arena *arena);
+struct bytes record_counter_key(uint32_t table_id, uint32_t partition, struct arena *arena);
+
+/* Bounds of all items of a table, of all its counters, of all definitions. False without memory. */
+MUST_CHECK bool record_items_range(uint32_t table_id, struct arena *arena, struct bytes *low,
+                                   struct bytes *high);
+MUST_CHECK bool record_counters_range(uint32_t table_id, struct arena *arena, struct bytes *low,
+                                      struct bytes *high);
+MUST_CHECK bool record_definitions_range(struct arena *arena, struct bytes *low,
+                                         struct bytes *high);
+
+/* Numbers as metadata and counters hold them. A shorter value reads as zero. */
+uint64_t record_number_read(struct bytes value);
+struct bytes record_number_write(uint64_t number, struct arena *arena);

@@ -1,0 +1,329 @@
+#include "backend/engine/action.h"
+#include "backend/engine/record.h"
+
+#include "protocol/encoding/msgpack.h"
+#include "protocol/ensure.h"
+
+static struct bytes table_name_of(const struct action *action)
+{
+    return action->call->request.table_name;
+}
+
+static enum submit no_such_table(struct action *action)
+{
+    struct bytes name = table_name_of(action);
+    struct error *error = &action->call->reply.error;
+    enum status status = table_name_check(name, error);
+    if (status == STATUS_OK)
+        status = error_set(error, STATUS_RESOURCE_NOT_FOUND,
+                           "Requested resource not found: Table: %.*s not found", (int)name.size,
+                           (const char *)name.data);
+    return action_fail(action, status);
+}
+
+static enum submit describe(struct action *action, const struct definition *definition,
+                            const char *member, const char *table_status)
+{
+    struct reply *reply = &action->call->reply;
+    reply->body =
+        definition_describe(definition, member, table_status, &action->totals, action->call->arena);
+    return bytes_given(reply->body) ? SUBMIT_DONE : action_fail(action, STATUS_NO_MEMORY);
+}
+
+/* ---- CreateTable ---- */
+
+enum { READ_NAME, READ_NEXT_ID, READ_FORMAT, CREATE_READS };
+
+/* If the catalog does not know the table, its creation had an unknown outcome. */
+static enum submit table_exists(struct action *action)
+{
+    struct engine_lane *lane = action->lane;
+    struct bytes name = action->input.name;
+    struct definition *found;
+    if (catalog_find(lane->catalog, name) == NULL &&
+        definition_decode(action->reads[READ_NAME].value, &found) == STATUS_OK) {
+        bool is_published = engine_adopt(lane->engine, lane->catalog, found);
+        definition_unref(found);
+        if (!is_published)
+            return action_fail(action, STATUS_NO_MEMORY);
+    }
+    return action_fail(action, error_set(&action->call->reply.error, STATUS_RESOURCE_IN_USE,
+                                         "Table already exists: %.*s", (int)name.size,
+                                         (const char *)name.data));
+}
+
+static void create_table_failed(struct action *action)
+{
+    definition_unref(action->created);
+    action->created = NULL;
+}
+
+static enum submit create_table_done(struct action *action)
+{
+    struct definition *created = action->created;
+    action->created = NULL;
+    action->call->reply.commit = action->commit.number;
+    enum submit submit = engine_publish(action->lane->engine, created, NULL)
+                             ? describe(action, created, "TableDescription", "ACTIVE")
+                             : action_fail(action, STATUS_OUTCOME_UNKNOWN);
+    definition_unref(created);
+    return submit;
+}
+
+static bool fill_create_writes(struct action *action, uint32_t id)
+{
+    struct arena *arena = action->call->arena;
+    struct kv_record *writes = action->writes;
+    for (int i = 0; i < CREATE_READS; i++)
+        writes[i].key = action->reads[i].key;
+    writes[READ_NAME].value = action->created->record;
+    writes[READ_NEXT_ID].value = record_number_write((uint64_t)id + 1, arena);
+    writes[READ_FORMAT].value = record_number_write(RECORD_FORMAT, arena);
+    return bytes_given(writes[READ_NEXT_ID].value) && bytes_given(writes[READ_FORMAT].value);
+}
+
+static enum submit create_table_read_done(struct action *action)
+{
+    struct engine *engine = action->lane->engine;
+    if (bytes_given(action->reads[READ_NAME].value))
+        return table_exists(action);
+    uint64_t id = record_number_read(action->reads[READ_NEXT_ID].value);
+    if (id == 0)
+        id = 1;
+    if (id >= UINT32_MAX)
+        return action_fail(action, STATUS_LIMIT_EXCEEDED);
+    struct bytes record = definition_encode(&action->input, (uint32_t)id, engine->wall_ms(),
+                                            engine->partitions, action->call->arena);
+    if (!bytes_given(record))
+        return action_fail(action, STATUS_NO_MEMORY);
+    enum status status = definition_decode(record, &action->created);
+    if (status == STATUS_OK && !fill_create_writes(action, (uint32_t)id))
+        status = STATUS_NO_MEMORY;
+    if (status != STATUS_OK) {
+        create_table_failed(action);
+        return action_fail(action, status);
+    }
+    action->commit.reads = action->reads;
+    action->commit.read_count = CREATE_READS;
+    action->commit.writes = action->writes;
+    action->commit.write_count = CREATE_READS;
+    action->commit_done = create_table_done;
+    action->commit_failed = create_table_failed;
+    return action_commit(action);
+}
+
+enum submit create_table_begin(struct action *action)
+{
+    struct call *call = action->call;
+    struct engine_lane *lane = action->lane;
+    enum status status =
+        definition_check(call->request.definition, call->arena, &action->input, &call->reply.error);
+    if (status != STATUS_OK)
+        return action_fail(action, status);
+    struct bytes name = action->input.name;
+    if (catalog_find(lane->catalog, name) == NULL &&
+        catalog_count(lane->catalog) >= lane->engine->tables_max)
+        return action_fail(action,
+                           error_set(&call->reply.error, STATUS_LIMIT_EXCEEDED,
+                                     "Subscriber limit exceeded: There is a limit of %u tables",
+                                     lane->engine->tables_max));
+    action->reads[READ_NAME].key = record_definition_key(name, call->arena);
+    action->reads[READ_NEXT_ID].key = record_next_id_key(call->arena);
+    action->reads[READ_FORMAT].key = record_format_key(call->arena);
+    for (int i = 0; i < CREATE_READS; i++)
+        if (!bytes_given(action->reads[i].key))
+            return action_fail(action, STATUS_NO_MEMORY);
+    action->read.records = action->reads;
+    action->read.count = CREATE_READS;
+    action->read_done = create_table_read_done;
+    return action_read(action);
+}
+
+/* ---- DescribeTable ---- */
+
+static bool total_visit(struct kv_read *read, struct bytes key, struct bytes value)
+{
+    (void)key;
+    struct action *action = read->owner;
+    partition_total(&action->totals, value);
+    return true;
+}
+
+static enum submit describe_table_done(struct action *action)
+{
+    bool is_active = atomic_load(&action->definition->state) == DEFINITION_ACTIVE;
+    action->call->reply.commit = action->read.commit;
+    return describe(action, action->definition, "Table", is_active ? "ACTIVE" : "DELETING");
+}
+
+enum submit describe_table_begin(struct action *action)
+{
+    action->definition = catalog_find(action->lane->catalog, table_name_of(action));
+    if (action->definition == NULL)
+        return no_such_table(action);
+    if (!record_counters_range(action->definition->table.id, action->call->arena, &action->read.low,
+                               &action->read.high))
+        return action_fail(action, STATUS_NO_MEMORY);
+    action->read.visit = total_visit;
+    action->read_done = describe_table_done;
+    return action_read(action);
+}
+
+/* ---- ListTables ---- */
+
+static struct bytes encode_list(struct value *names, size_t count, bool is_cut, struct arena *arena)
+{
+    struct attribute members[2] = {
+        {BYTES_LITERAL("TableNames"), {.type = VALUE_L, .values = names, .count = count}}};
+    struct value body = {.type = VALUE_M, .attributes = members, .count = 1};
+    if (is_cut)
+        members[body.count++] =
+            (struct attribute){BYTES_LITERAL("LastEvaluatedTableName"), names[count - 1]};
+    struct error error;
+    struct buffer buffer = {0};
+    struct bytes bytes = BYTES_NONE;
+    if (value_normalize(&body, &error) == STATUS_OK && value_encode(&body, &buffer))
+        bytes = arena_copy(arena, buffer_bytes(&buffer));
+    buffer_deinit(&buffer);
+    return bytes;
+}
+
+enum submit list_tables_begin(struct action *action)
+{
+    struct call *call = action->call;
+    const struct catalog *catalog = action->lane->catalog;
+    uint32_t limit = call->request.limit == 0 ? TABLES_LISTED_MAX : call->request.limit;
+    if (limit > TABLES_LISTED_MAX)
+        return action_fail(
+            action, error_set(&call->reply.error, STATUS_VALIDATION,
+                              "1 validation error detected: Value '%u' at 'limit' failed to "
+                              "satisfy constraint: Member must have value less than or equal to "
+                              "%d",
+                              limit, TABLES_LISTED_MAX));
+    size_t first = catalog_after(catalog, table_name_of(action));
+    size_t left = catalog_count(catalog) - first;
+    size_t count = left < limit ? left : limit;
+    struct value *names = arena_alloc(call->arena, count * sizeof *names);
+    if (names == NULL)
+        return action_fail(action, STATUS_NO_MEMORY);
+    for (size_t i = 0; i < count; i++)
+        names[i] =
+            (struct value){.type = VALUE_S, .bytes = catalog_at(catalog, first + i)->table.name};
+    call->reply.count = (uint32_t)count;
+    call->reply.body = encode_list(names, count, count < left, call->arena);
+    return bytes_given(call->reply.body) ? SUBMIT_DONE : action_fail(action, STATUS_NO_MEMORY);
+}
+
+/* ---- DeleteTable ---- */
+
+static enum status delete_table_recompute(struct kv_commit *commit)
+{
+    struct action *action = commit->owner;
+    if (bytes_equal(action->reads[READ_NAME].value, action->definition->record))
+        return STATUS_OK;
+    return error_set(&action->call->reply.error, STATUS_RESOURCE_NOT_FOUND,
+                     "Requested resource not found");
+}
+
+/* A deletion whose outcome is unknown has to be repeated; one that was refused never was. */
+static void delete_table_failed(struct action *action)
+{
+    struct definition *definition = action->definition;
+    const struct kv_commit *commit = &action->commit;
+    bool is_gone = commit->outcome == KV_REFUSED && commit->status == STATUS_RESOURCE_NOT_FOUND;
+    int state = action->state_before;
+    if (commit->outcome == KV_UNKNOWN ||
+        (is_gone && !engine_publish(action->lane->engine, NULL, definition)))
+        state = DEFINITION_DOUBTFUL;
+    else if (is_gone)
+        state = DEFINITION_DELETING;
+    atomic_store(&definition->state, state);
+}
+
+static enum submit delete_table_done(struct action *action)
+{
+    action->call->reply.commit = action->commit.number;
+    if (engine_publish(action->lane->engine, NULL, action->definition))
+        return describe(action, action->definition, "TableDescription", "DELETING");
+    atomic_store(&action->definition->state, DEFINITION_DOUBTFUL);
+    return action_fail(action, STATUS_NO_MEMORY);
+}
+
+/* Takes the state from ACTIVE or DOUBTFUL to DELETING; one deletion at a time. */
+static bool claim(struct action *action)
+{
+    atomic_int *state = &action->definition->state;
+    action->state_before = DEFINITION_ACTIVE;
+    if (atomic_compare_exchange_strong(state, &action->state_before, DEFINITION_DELETING))
+        return true;
+    return action->state_before == DEFINITION_DOUBTFUL &&
+           atomic_compare_exchange_strong(state, &action->state_before, DEFINITION_DELETING);
+}
+
+/* Items and counters go with the definition; ids are never used again, so that no record of theirs
+ * could show in another table even if it stayed. */
+static bool fill_deletion(struct action *action, struct touched **touched)
+{
+    struct arena *arena = action->call->arena;
+    const struct definition *definition = action->definition;
+    struct kv_range *drops = action->drops;
+    *touched = arena_alloc(arena, sizeof **touched);
+    if (*touched == NULL ||
+        !record_items_range(definition->table.id, arena, &drops[0].low, &drops[0].high) ||
+        !record_counters_range(definition->table.id, arena, &drops[1].low, &drops[1].high))
+        return false;
+    **touched = (struct touched){.table_id = definition->table.id, .is_all = true};
+    action->writes[0] = (struct kv_record){.key = definition->record_key};
+    action->commit.reads = action->reads;
+    action->commit.read_count = 1;
+    action->commit.writes = action->writes;
+    action->commit.write_count = 1;
+    action->commit.drops = drops;
+    action->commit.drop_count = 2;
+    action->commit.recompute = delete_table_recompute;
+    action->commit_done = delete_table_done;
+    action->commit_failed = delete_table_failed;
+    return true;
+}
+
+static enum submit delete_table_read_done(struct action *action)
+{
+    struct definition *definition = action->definition;
+    struct reply *reply = &action->call->reply;
+    struct touched *touched;
+    if (!fill_deletion(action, &touched))
+        return action_fail(action, STATUS_NO_MEMORY);
+    if (!claim(action))
+        return action_fail(action,
+                           error_set(&reply->error, STATUS_RESOURCE_IN_USE,
+                                     "Attempt to change a resource which is still in use: Table "
+                                     "is being deleted: %.*s",
+                                     (int)definition->table.name.size,
+                                     (const char *)definition->table.name.data));
+    if (!bytes_equal(action->reads[READ_NAME].value, definition->record)) {
+        /* An earlier deletion had an unknown outcome, and did happen. */
+        if (!engine_publish(action->lane->engine, NULL, definition))
+            atomic_store(&definition->state, DEFINITION_DOUBTFUL);
+        return no_such_table(action);
+    }
+    reply->touched = touched;
+    reply->touched_count = 1;
+    return action_commit(action);
+}
+
+enum submit delete_table_begin(struct action *action)
+{
+    action->definition = catalog_find(action->lane->catalog, table_name_of(action));
+    if (action->definition == NULL)
+        return no_such_table(action);
+    if (action->definition->is_protected)
+        return action_fail(action,
+                           error_set(&action->call->reply.error, STATUS_VALIDATION,
+                                     "Resource cannot be deleted as it is currently protected "
+                                     "against deletion. Disable deletion protection first."));
+    action->reads[READ_NAME].key = action->definition->record_key;
+    action->read.records = action->reads;
+    action->read.count = 1;
+    action->read_done = delete_table_read_done;
+    return action_read(action);
+}
