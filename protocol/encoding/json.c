@@ -7,6 +7,8 @@
 
 #define INVALID "One or more parameter values were invalid: "
 
+enum { REAL_DIGITS = 15 }; /* of a double in ordinary JSON: 0.1 stays 0.1 */
+
 /* ---- base64, RFC 4648 section 4, strict: padded, no blanks, unused bits zero ---- */
 
 static const char base64_letters[] =
@@ -485,7 +487,9 @@ static bool write_json(json_t *json, int indent, struct buffer *out)
     size_t start = out->size;
     size_t layout = indent == 0 ? JSON_COMPACT : JSON_INDENT((size_t)indent);
     bool is_written =
-        json != NULL && json_dump_callback(json, append_text, out, JSON_ENCODE_ANY | layout) == 0;
+        json != NULL &&
+        json_dump_callback(json, append_text, out,
+                           JSON_ENCODE_ANY | JSON_REAL_PRECISION(REAL_DIGITS) | layout) == 0;
     json_decref(json);
     if (!is_written)
         out->size = start;

@@ -26,6 +26,7 @@ MUST_CHECK enum status json_to_plain(struct bytes text, struct arena *arena, str
                                      struct error *error);
 
 /* Appends a value as ordinary JSON, the way back from json_to_plain(); sets become arrays, B a
- * base64 string. Numbers that are no 64-bit integers are written as doubles.
+ * base64 string. Numbers that are no 64-bit integers are written as doubles of 15
+ * digits.
  * indent  as json_from_item(). False without memory. */
 MUST_CHECK bool json_from_plain(const struct value *value, int indent, struct buffer *out);
