@@ -86,7 +86,7 @@ static void remove_stale(const struct sockaddr_un *address)
 static int open_unix(const struct listen_url *url)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    (void)snprintf(address.sun_path, sizeof address.sun_path, "%s", url->host);
+    memcpy(address.sun_path, url->host, strnlen(url->host, sizeof address.sun_path - 1));
     remove_stale(&address);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd >= 0 &&

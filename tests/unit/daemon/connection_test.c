@@ -1,0 +1,472 @@
+/* One worker, its connections, and a backend that answers as the test says. */
+#include "daemon/clock.h"
+#include "daemon/worker.h"
+#include "protocol/native/frame.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* ---- the backend: table "now" is answered at once, "keep" asks to be kept and is then answered,
+ * "later" stays pending until release_all(), "big" gets 64 KiB ---- */
+
+enum { PENDING_MAX = 4096 };
+
+static struct backend_ops ops;
+
+struct fake_lane {
+    struct lane lane;
+    struct lane_env env;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct call *pending[PENDING_MAX];
+static size_t pending_count;
+static struct fake_lane *the_lane;
+static struct backend the_backend = {&ops};
+static uint8_t big_body[65536 + 5];
+
+static enum status lane_open(struct backend *backend, const struct lane_env *env, struct lane **out)
+{
+    (void)backend;
+    the_lane = calloc(1, sizeof *the_lane);
+    the_lane->lane.ops = &ops;
+    the_lane->env = *env;
+    *out = &the_lane->lane;
+    return STATUS_OK;
+}
+
+static void lane_close(struct lane **lane)
+{
+    free(*lane);
+    *lane = NULL;
+}
+
+static void lane_nothing(struct lane *lane)
+{
+    (void)lane;
+}
+
+static enum submit submit(struct lane *lane, struct call *call)
+{
+    (void)lane;
+    struct bytes table = call->request.table_name;
+    call->reply.body = BYTES_LITERAL("\x81\xa1p\x01");
+    call->reply.verdict = VERDICT_HIT;
+    if (call->request.operation == OPERATION_PING || bytes_equal(table, BYTES_LITERAL("now")))
+        return SUBMIT_DONE;
+    if (bytes_equal(table, BYTES_LITERAL("big"))) {
+        call->reply.body = bytes_of(big_body, sizeof big_body);
+        return SUBMIT_DONE;
+    }
+    if (call->is_passing)
+        return SUBMIT_KEEP;
+    if (bytes_equal(table, BYTES_LITERAL("keep")))
+        return SUBMIT_DONE;
+    (void)pthread_mutex_lock(&lock);
+    assert_true(pending_count < PENDING_MAX);
+    pending[pending_count++] = call;
+    (void)pthread_mutex_unlock(&lock);
+    return SUBMIT_PENDING;
+}
+
+static void release(struct task *task)
+{
+    free(task);
+    (void)pthread_mutex_lock(&lock);
+    struct call *calls[PENDING_MAX];
+    size_t count = pending_count;
+    memcpy(calls, pending, count * sizeof calls[0]);
+    pending_count = 0;
+    (void)pthread_mutex_unlock(&lock);
+    for (size_t i = 0; i < count; i++)
+        calls[i]->complete(calls[i]);
+}
+
+static void release_all(void)
+{
+    struct task *task = calloc(1, sizeof *task);
+    task->run = release;
+    the_lane->env.post(the_lane->env.worker, task);
+}
+
+static size_t pending_now(void)
+{
+    (void)pthread_mutex_lock(&lock);
+    size_t count = pending_count;
+    (void)pthread_mutex_unlock(&lock);
+    return count;
+}
+
+static struct backend_ops ops = {.lane_open = lane_open,
+                                 .lane_close = lane_close,
+                                 .lane_begin = lane_nothing,
+                                 .lane_end = lane_nothing,
+                                 .submit = submit};
+
+/* ---- a client: one end of a socket pair ---- */
+
+static struct limits limits;
+static struct worker *worker;
+
+static bool describe(void *arg, struct buffer *body)
+{
+    (void)arg;
+    return buffer_append(body, BYTES_LITERAL("\x80"));
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    struct limits fresh = {.frame_max = FRAME_SIZE_MIN,
+                           .requests_max = 1000,
+                           .connection_requests_max = 100,
+                           .request_timeout_us = 5000000,
+                           .write_timeout_us = 5000000};
+    limits = fresh;
+    struct worker_options options = {
+        .backend = &the_backend, .limits = &limits, .describe = describe};
+    big_body[0] = 0xc6;
+    big_body[2] = 1;
+    return worker_create(&options, &worker) == STATUS_OK ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    release_all();
+    worker_drain(worker, clock_now_us());
+    return worker_join(&worker, clock_now_us() + 5000000) ? 0 : -1;
+}
+
+static int open_client(void)
+{
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    struct timeval patience = {.tv_sec = 5};
+    assert_int_equal(setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    assert_int_equal(setsockopt(pair[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience), 0);
+    int small = 32 * 1024;
+    (void)setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+    atomic_fetch_add(&limits.connections, 1);
+    assert_int_equal(fcntl(pair[1], F_SETFL, O_NONBLOCK), 0);
+    worker_adopt(worker, pair[1], &wire_native);
+    return pair[0];
+}
+
+static void send_bytes(int fd, struct bytes bytes)
+{
+    for (size_t sent = 0; sent < bytes.size;) {
+        ssize_t wrote = send(fd, bytes.data + sent, bytes.size - sent, MSG_NOSIGNAL);
+        assert_true(wrote > 0);
+        sent += (size_t)wrote;
+    }
+}
+
+static void append_get(struct buffer *out, uint64_t id, const char *table)
+{
+    struct request request = {.operation = OPERATION_GET_ITEM,
+                              .id = id,
+                              .wants_verdict = true,
+                              .table_name = bytes_text(table),
+                              .key = BYTES_LITERAL("\x81\xa1p\x01")};
+    assert_true(frame_write_request(&request, NULL, out));
+}
+
+static void hello(int fd)
+{
+    struct buffer out = {0};
+    struct request request = {.operation = OPERATION_HELLO};
+    struct frame_greeting greeting = {.version = NATIVE_VERSION};
+    assert_true(frame_write_request(&request, &greeting, &out));
+    send_bytes(fd, buffer_bytes(&out));
+    buffer_deinit(&out);
+}
+
+static void get(int fd, uint64_t id, const char *table)
+{
+    struct buffer out = {0};
+    append_get(&out, id, table);
+    send_bytes(fd, buffer_bytes(&out));
+    buffer_deinit(&out);
+}
+
+static void read_whole(int fd, uint8_t *into, size_t size)
+{
+    for (size_t had = 0; had < size;) {
+        ssize_t got = recv(fd, into + had, size - had, 0);
+        if (got <= 0)
+            fail_msg("no reply: %s", got == 0 ? "closed" : strerror(errno));
+        had += (size_t)got;
+    }
+}
+
+/* The next reply; its body is valid until the next call. */
+static struct frame_reply next_reply(int fd)
+{
+    static uint8_t frame[1 << 20];
+    struct frame_reply reply;
+    read_whole(fd, frame, FRAME_HEADER);
+    size_t size = frame_size(frame);
+    assert_true(size <= sizeof frame);
+    read_whole(fd, frame + FRAME_HEADER, size - FRAME_HEADER);
+    assert_int_equal(frame_read_reply(bytes_of(frame + FRAME_HEADER, size - FRAME_HEADER), &reply),
+                     STATUS_OK);
+    return reply;
+}
+
+static int greeted_client(void)
+{
+    int fd = open_client();
+    hello(fd);
+    assert_int_equal(next_reply(fd).status, STATUS_OK);
+    return fd;
+}
+
+static void assert_closed(int fd)
+{
+    uint8_t byte;
+    assert_int_equal(recv(fd, &byte, 1, 0), 0);
+    (void)close(fd);
+}
+
+static void wait_for_pending(size_t count)
+{
+    for (int i = 0; i < 5000 && pending_now() != count; i++)
+        (void)poll(NULL, 0, 1);
+    assert_int_equal(pending_now(), count);
+}
+
+/* ---- what must hold ---- */
+
+static void a_hit_is_answered_at_once_and_a_miss_does_not_hold_it_up(void **state)
+{
+    (void)state;
+    int fd = greeted_client();
+    get(fd, 1, "later");
+    get(fd, 2, "now");
+    get(fd, 3, "keep");
+    struct frame_reply reply = next_reply(fd);
+    assert_int_equal(reply.id, 2);
+    assert_int_equal(reply.verdict, VERDICT_HIT);
+    assert_int_equal(next_reply(fd).id, 3);
+    wait_for_pending(1);
+    release_all();
+    assert_int_equal(next_reply(fd).id, 1);
+    (void)close(fd);
+}
+
+static void a_frame_that_comes_byte_by_byte_is_served(void **state)
+{
+    (void)state;
+    int fd = greeted_client();
+    struct buffer out = {0};
+    append_get(&out, 5, "now");
+    for (size_t i = 0; i < out.size; i++)
+        send_bytes(fd, bytes_of(out.data + i, 1));
+    assert_int_equal(next_reply(fd).id, 5);
+    buffer_deinit(&out);
+    (void)close(fd);
+}
+
+static void thousands_of_pipelined_requests_are_all_answered(void **state)
+{
+    (void)state;
+    int fd = greeted_client();
+    struct buffer out = {0};
+    for (uint64_t id = 0; id < 4000; id++)
+        append_get(&out, id, "now");
+    send_bytes(fd, buffer_bytes(&out));
+    for (uint64_t id = 0; id < 4000; id++)
+        assert_int_equal(next_reply(fd).id, id);
+    buffer_deinit(&out);
+    (void)close(fd);
+}
+
+static void replies_that_nobody_takes_stop_the_reading_and_go_on_later(void **state)
+{
+    (void)state;
+    int fd = greeted_client();
+    struct buffer out = {0};
+    for (uint64_t id = 0; id < 200; id++)
+        append_get(&out, id, "big");
+    send_bytes(fd, buffer_bytes(&out)); /* asks for 13 MB and reads nothing yet */
+    (void)poll(NULL, 0, 50);
+    for (uint64_t id = 0; id < 200; id++) {
+        struct frame_reply reply = next_reply(fd);
+        assert_int_equal(reply.id, id);
+        assert_int_equal(reply.body.size, sizeof big_body);
+    }
+    buffer_deinit(&out);
+    (void)close(fd);
+}
+
+static void one_that_takes_nothing_is_closed_after_the_write_timeout(void **state)
+{
+    (void)state;
+    atomic_store(&limits.write_timeout_us, 50000);
+    int fd = greeted_client();
+    for (uint64_t id = 0; id < 20; id++)
+        get(fd, id, "big");
+    for (int i = 0; i < 5000 && atomic_load(&limits.connections) != 0; i++)
+        (void)poll(NULL, 0, 1);
+    assert_int_equal(atomic_load(&limits.connections), 0);
+    (void)close(fd);
+}
+
+static void a_malformed_frame_closes_this_connection_only(void **state)
+{
+    (void)state;
+    int good = greeted_client(), bad = greeted_client();
+    send_bytes(bad, BYTES_LITERAL("\x00\x00\x00\x02\xc1\xc1"));
+    struct frame_reply reply = next_reply(bad);
+    assert_int_equal(reply.status, STATUS_MALFORMED);
+    assert_closed(bad);
+    get(good, 9, "now");
+    assert_int_equal(next_reply(good).id, 9);
+    (void)close(good);
+}
+
+static void a_frame_over_the_limit_is_refused_before_it_is_read(void **state)
+{
+    (void)state;
+    int fd = greeted_client();
+    send_bytes(fd, BYTES_LITERAL("\x7f\xff\xff\xff"));
+    assert_int_equal(next_reply(fd).status, STATUS_TOO_LARGE);
+    assert_closed(fd);
+}
+
+static void requests_beyond_the_limit_are_throttled_at_once(void **state)
+{
+    (void)state;
+    atomic_store(&limits.connection_requests_max, 3);
+    int fd = greeted_client();
+    for (uint64_t id = 0; id < 5; id++)
+        get(fd, id, "later");
+    for (uint64_t id = 3; id < 5; id++) {
+        struct frame_reply reply = next_reply(fd);
+        assert_int_equal(reply.id, id);
+        assert_int_equal(reply.status, STATUS_THROTTLED);
+    }
+    get(fd, 7, "now"); /* hits do not count */
+    assert_int_equal(next_reply(fd).status, STATUS_OK);
+    release_all();
+    for (uint64_t id = 0; id < 3; id++)
+        assert_int_equal(next_reply(fd).status, STATUS_OK);
+    (void)close(fd);
+}
+
+static void the_limit_over_all_connections_holds_too(void **state)
+{
+    (void)state;
+    atomic_store(&limits.requests_max, 2);
+    int first = greeted_client(), second = greeted_client();
+    get(first, 1, "later");
+    get(first, 2, "later");
+    wait_for_pending(2);
+    get(second, 3, "later");
+    assert_int_equal(next_reply(second).status, STATUS_THROTTLED);
+    release_all();
+    assert_int_equal(next_reply(first).status, STATUS_OK);
+    assert_int_equal(next_reply(first).status, STATUS_OK);
+    (void)close(first);
+    (void)close(second);
+}
+
+static void a_deadline_is_answered_and_the_late_completion_is_swallowed(void **state)
+{
+    (void)state;
+    int fd = greeted_client();
+    struct buffer out = {0};
+    struct request request = {.operation = OPERATION_DELETE_ITEM,
+                              .id = 1,
+                              .timeout_ms = 20,
+                              .table_name = BYTES_LITERAL("later"),
+                              .key = BYTES_LITERAL("\x81\xa1p\x01")};
+    assert_true(frame_write_request(&request, NULL, &out));
+    send_bytes(fd, buffer_bytes(&out));
+    struct frame_reply reply = next_reply(fd);
+    assert_int_equal(reply.status, STATUS_TIMEOUT);
+    assert_non_null(memmem(reply.body.data, reply.body.size, "may or may not", 14));
+    assert_int_equal(pending_now(), 1);
+    release_all();
+    get(fd, 2, "now");
+    assert_int_equal(next_reply(fd).id, 2);
+    for (int i = 0; i < 5000 && atomic_load(&limits.requests) != 0; i++)
+        (void)poll(NULL, 0, 1);
+    assert_int_equal(atomic_load(&limits.requests), 0);
+    buffer_deinit(&out);
+    (void)close(fd);
+}
+
+static void a_client_that_leaves_early_harms_nobody(void **state)
+{
+    (void)state;
+    int leaver = greeted_client(), stayer = greeted_client();
+    get(leaver, 1, "later");
+    wait_for_pending(1);
+    (void)close(leaver);
+    get(stayer, 2, "now");
+    assert_int_equal(next_reply(stayer).id, 2);
+    release_all();
+    get(stayer, 3, "now");
+    assert_int_equal(next_reply(stayer).id, 3);
+    (void)close(stayer);
+}
+
+static void a_drain_finishes_what_is_in_flight_and_closes_the_idle(void **state)
+{
+    (void)state;
+    int idle = greeted_client(), busy = greeted_client();
+    get(busy, 1, "later");
+    wait_for_pending(1);
+    worker_drain(worker, clock_now_us() + 5000000);
+    assert_closed(idle);
+    release_all();
+    assert_int_equal(next_reply(busy).id, 1);
+    assert_closed(busy);
+    assert_true(worker_join(&worker, clock_now_us() + 5000000));
+    assert_int_equal(set_up(state), 0); /* for tear_down */
+}
+
+static void idle_connections_are_closed_only_if_asked_for(void **state)
+{
+    (void)state;
+    int kept = greeted_client();
+    atomic_store(&limits.idle_timeout_us, 30000);
+    int closed = greeted_client();
+    assert_closed(closed);
+    get(kept, 1, "now");
+    assert_int_equal(next_reply(kept).id, 1);
+    (void)close(kept);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_hit_is_answered_at_once_and_a_miss_does_not_hold_it_up),
+        TEST(a_frame_that_comes_byte_by_byte_is_served),
+        TEST(thousands_of_pipelined_requests_are_all_answered),
+        TEST(replies_that_nobody_takes_stop_the_reading_and_go_on_later),
+        TEST(one_that_takes_nothing_is_closed_after_the_write_timeout),
+        TEST(a_malformed_frame_closes_this_connection_only),
+        TEST(a_frame_over_the_limit_is_refused_before_it_is_read),
+        TEST(requests_beyond_the_limit_are_throttled_at_once),
+        TEST(the_limit_over_all_connections_holds_too),
+        TEST(a_deadline_is_answered_and_the_late_completion_is_swallowed),
+        TEST(a_client_that_leaves_early_harms_nobody),
+        TEST(a_drain_finishes_what_is_in_flight_and_closes_the_idle),
+        TEST(idle_connections_are_closed_only_if_asked_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
