@@ -1,0 +1,529 @@
+#include "cache/cache.h"
+
+#include "cache/fetch.h"
+#include "cache/item_cache.h"
+#include "cache/query_cache.h"
+#include "cache/report.h"
+#include "cache/room.h"
+#include "cache/write.h"
+#include "protocol/ensure.h"
+
+#include <stdlib.h>
+
+enum {
+    SHARD_BYTES_MIN = 16 << 20, /* so that a shard is many times the largest item */
+    SHARDS_PER_THREAD = 4,
+    SHARD_BITS_MAX = 10,
+    PARTITION_KEY_ROOM = 512,
+    LANE_FREE_MAX = 64,    /* retired things freed a batch */
+    TIMER_FREE_MAX = 1024, /* a timer */
+    HOUSE_FREE_MAX = 8192, /* a call of housekeeping, and a slice of a purge */
+    PURGE_SLOTS = 1024,    /* of the index, under one lock */
+    FREE_DELAY_US = 1000,  /* until an idle lane looks again for what waits to be freed */
+    TIMER_STEP_US = 10 * 1000,
+    FLOOR_PERCENT = 10,
+    NEGATIVE_PERCENT = 10,
+    DEFERRED_PERCENT = 4,
+    ENTRY_KIND_PARTITION = 3, /* of hashes only */
+};
+
+static struct cache *of(struct backend *backend)
+{
+    return (struct cache *)backend;
+}
+
+static struct cache_lane *lane_of(struct lane *lane)
+{
+    return (struct cache_lane *)lane;
+}
+
+void shard_enter(struct shard *shard, struct reclaimer *reclaimer)
+{
+    mutex_lock(&shard->lock);
+    reclaim_begin(reclaimer);
+}
+
+void shard_leave(struct shard *shard, struct reclaimer *reclaimer)
+{
+    reclaim_end(reclaimer);
+    mutex_unlock(&shard->lock);
+}
+
+struct entry *probe_begin(struct probe_room *room, struct arena *arena, size_t key_size)
+{
+    if (key_size > ENTRY_KEY_MAX)
+        return NULL;
+    struct entry *probe = room != NULL && key_size <= PROBE_KEY_ROOM
+                              ? (struct entry *)room->bytes
+                              : arena_alloc(arena, ENTRY_HEADER + key_size);
+    if (probe != NULL)
+        probe->key_size = (uint16_t)key_size;
+    return probe;
+}
+
+uint32_t cache_hash(const struct cache *cache, struct bytes key)
+{
+    return (uint32_t)(hash_secret_apply(&cache->secret, key) >> 32);
+}
+
+bool partition_ref_make(const struct cache *cache, struct arena *arena, uint32_t table_id,
+                        struct bytes partition, struct partition_ref *out)
+{
+    uint8_t room[PARTITION_KEY_ROOM];
+    size_t size = ENTRY_KEY_PREFIX + partition.size;
+    uint8_t *key = size <= sizeof room ? room : arena_alloc(arena, size);
+    if (key == NULL)
+        return false;
+    uint8_t *at = entry_key_begin(key, (enum entry_kind)ENTRY_KIND_PARTITION, table_id);
+    if (partition.size != 0)
+        memcpy(at, partition.data, partition.size);
+    *out = (struct partition_ref){
+        .hash = cache_hash(cache, bytes_of(key, size)), .table_id = table_id, .bytes = partition};
+    return true;
+}
+
+/* --- Lanes --- */
+
+static struct reclaimer *reclaimer_get(struct cache *cache)
+{
+    mutex_lock(&cache->lanes_lock);
+    struct reclaimer *reclaimer = cache->spare;
+    if (reclaimer != NULL)
+        cache->spare = reclaimer->next;
+    mutex_unlock(&cache->lanes_lock);
+    if (reclaimer != NULL)
+        return reclaimer;
+    if (!memory_charge(&cache->memory, sizeof *reclaimer))
+        return NULL;
+    reclaimer = aligned_alloc(_Alignof(struct reclaimer), sizeof *reclaimer);
+    if (reclaimer == NULL) {
+        memory_uncharge(&cache->memory, sizeof *reclaimer);
+        return NULL;
+    }
+    memset(reclaimer, 0, sizeof *reclaimer);
+    reclaim_open(reclaimer, &cache->epoch, &cache->memory);
+    return reclaimer;
+}
+
+static void timer_run(struct task *task)
+{
+    struct cache_lane *lane =
+        (struct cache_lane *)(void *)((uint8_t *)task - offsetof(struct cache_lane, timer));
+    if (lane->is_closed)
+        return;
+    uint64_t now_us = lane->timer_at_us;
+    lane->timer_at_us = 0;
+    lane->now_us = now_us > lane->now_us ? now_us : lane->now_us;
+    reclaim_poll(lane->reclaimer, TIMER_FREE_MAX);
+    uint64_t next_us = fetch_deadlines(lane, now_us);
+    if (next_us != 0)
+        lane_timer_at(lane, next_us);
+    else if (reclaim_is_pending(lane->reclaimer))
+        lane_timer_at(lane, lane->now_us + FREE_DELAY_US);
+}
+
+void lane_timer_at(struct cache_lane *lane, uint64_t at_us)
+{
+    if (lane->timer_at_us != 0)
+        return; /* runs within TIMER_STEP_US anyway */
+    uint64_t delay_us = at_us > lane->now_us ? at_us - lane->now_us : 0;
+    if (delay_us > TIMER_STEP_US)
+        delay_us = TIMER_STEP_US;
+    lane->timer_at_us = lane->now_us + delay_us;
+    lane->env.after(lane->env.worker, delay_us, &lane->timer);
+}
+
+static enum status cache_lane_open(struct backend *backend, const struct lane_env *env,
+                                   struct lane **out)
+{
+    struct cache *cache = of(backend);
+    ensure(env->post != NULL && env->after != NULL);
+    struct cache_lane *lane = memory_heap_alloc(&cache->memory, sizeof *lane);
+    if (lane == NULL)
+        return STATUS_NO_MEMORY;
+    memset(lane, 0, sizeof *lane);
+    lane->lane.ops = backend->ops;
+    lane->cache = cache;
+    lane->env = *env;
+    lane->timer.run = timer_run;
+    lane->now_us = cache->opened_us;
+    struct lane_env below_env = *env;
+    below_env.intent = write_intent;
+    below_env.intent_arg = lane;
+    enum status status = STATUS_NO_MEMORY;
+    lane->reclaimer = reclaimer_get(cache);
+    if (lane->reclaimer != NULL)
+        status = cache->below->ops->lane_open(cache->below, &below_env, &lane->below);
+    mutex_lock(&cache->lanes_lock);
+    if (status == STATUS_OK) {
+        lane->next = cache->lanes;
+        cache->lanes = lane;
+    } else if (lane->reclaimer != NULL) {
+        lane->reclaimer->next = cache->spare;
+        cache->spare = lane->reclaimer;
+    }
+    mutex_unlock(&cache->lanes_lock);
+    if (status != STATUS_OK) {
+        memory_heap_free(&cache->memory, lane, sizeof *lane);
+        return status;
+    }
+    *out = &lane->lane;
+    return STATUS_OK;
+}
+
+/* What waits to be freed goes on in housekeeping's hands; the shell stays, for the timer may run.
+ */
+static void cache_lane_close(struct lane **closing)
+{
+    struct cache_lane *lane = lane_of(*closing);
+    struct cache *cache = lane->cache;
+    ensure(lane->waiting == NULL);
+    lane_section_end(lane);
+    lane->below->ops->lane_close(&lane->below);
+    lane->is_closed = true;
+    mutex_lock(&cache->lanes_lock);
+    struct cache_lane **at = &cache->lanes;
+    while (*at != lane)
+        at = &(*at)->next;
+    *at = lane->next;
+    lane->next = cache->closed;
+    cache->closed = lane;
+    counters_add(&cache->past, &lane->counters);
+    lane->reclaimer->next = cache->orphans;
+    cache->orphans = lane->reclaimer;
+    lane->reclaimer = NULL;
+    mutex_unlock(&cache->lanes_lock);
+    *closing = NULL;
+}
+
+void lane_begin(struct cache_lane *lane)
+{
+    lane->below->ops->lane_begin(lane->below);
+    lane_section(lane);
+}
+
+void lane_end(struct cache_lane *lane)
+{
+    lane_section_end(lane);
+    lane->below->ops->lane_end(lane->below);
+    reclaim_poll(lane->reclaimer, LANE_FREE_MAX);
+    if (UNLIKELY(reclaim_is_pending(lane->reclaimer)))
+        lane_timer_at(lane, lane->now_us + FREE_DELAY_US);
+}
+
+static void cache_lane_begin(struct lane *lane)
+{
+    lane_begin(lane_of(lane));
+}
+
+static void cache_lane_end(struct lane *lane)
+{
+    lane_end(lane_of(lane));
+}
+
+static const struct table *cache_table(struct lane *lane, struct bytes name)
+{
+    struct cache_lane *cache_lane = lane_of(lane);
+    return cache_lane->below->ops->table(cache_lane->below, name);
+}
+
+/* --- Requests --- */
+
+static enum submit pass(struct cache_lane *lane, struct call *call)
+{
+    lane_section_end(lane);
+    return lane->below->ops->submit(lane->below, call);
+}
+
+static enum submit read_submit(struct cache_lane *lane, struct call *call)
+{
+    struct request *request = &call->request;
+    const struct table *table = lane->below->ops->table(lane->below, request->table_name);
+    if (UNLIKELY(table == NULL))
+        return pass(lane, call); /* knows what to say */
+    if (request->table != table)
+        request->table = NULL; /* bound before, to a definition of then */
+    enum status status = request_bind(request, table, call->arena, &call->reply.error);
+    if (UNLIKELY(status != STATUS_OK)) {
+        call->reply.status = status;
+        return SUBMIT_DONE;
+    }
+    return request->operation == OPERATION_GET_ITEM ? item_get(lane, call) : query_get(lane, call);
+}
+
+enum submit lane_submit(struct cache_lane *lane, struct call *call)
+{
+    if (call->now_us > lane->now_us)
+        lane->now_us = call->now_us;
+    switch (call->request.operation) {
+    case OPERATION_GET_ITEM:
+    case OPERATION_QUERY:
+        return read_submit(lane, call);
+    case OPERATION_HELLO:
+    case OPERATION_PING:
+    case OPERATION_DESCRIBE_TABLE:
+    case OPERATION_LIST_TABLES:
+    case OPERATION_STATS:
+        return pass(lane, call);
+    case OPERATION_PUT_ITEM:
+    case OPERATION_DELETE_ITEM:
+    case OPERATION_CREATE_TABLE:
+    case OPERATION_DELETE_TABLE:
+        break;
+    }
+    return write_submit(lane, call);
+}
+
+static enum submit cache_submit(struct lane *lane, struct call *call)
+{
+    return lane_submit(lane_of(lane), call);
+}
+
+/* --- The whole --- */
+
+struct purge {
+    struct shard *shard;
+    struct reclaimer *reclaimer;
+    uint32_t table_id;
+};
+
+static void purge_visit(void *arg, struct entry *entry) NO_THREAD_ANALYSIS
+{
+    struct purge *purge = arg;
+    if (purge->table_id == 0 || entry_table_id(entry) == purge->table_id)
+        shard_remove(purge->shard, purge->reclaimer, entry, SHARD_PURGED);
+}
+
+void cache_purge_table(struct cache *cache, struct reclaimer *reclaimer, uint32_t table_id)
+{
+    for (uint32_t i = 0; i < cache->shard_count; i++) {
+        struct purge purge = {&cache->shards[i], reclaimer, table_id};
+        struct index_walk walk = {0};
+        mutex_lock(&purge.shard->lock);
+        shard_disown_fetches(purge.shard);
+        mutex_unlock(&purge.shard->lock);
+        bool is_more = true;
+        while (is_more) {
+            shard_enter(purge.shard, reclaimer);
+            is_more = index_iterate(&purge.shard->index, &walk, PURGE_SLOTS, purge_visit, &purge);
+            shard_leave(purge.shard, reclaimer);
+            reclaim_poll(reclaimer, PURGE_SLOTS);
+        }
+    }
+}
+
+void cache_purge(struct backend *backend)
+{
+    struct cache *cache = of(backend);
+    mutex_lock(&cache->house_lock);
+    cache_purge_table(cache, cache->house, 0);
+    mutex_unlock(&cache->house_lock);
+}
+
+void cache_policy_set(struct backend *backend, const struct cache_policy *policy)
+{
+    struct cache *cache = of(backend);
+    struct cache_policy *next = reclaim_heap_alloc(&cache->memory, sizeof *next);
+    mutex_lock(&cache->house_lock);
+    if (next == NULL) {
+        /* Room for a few bytes is always to be had by forgetting everything. */
+        cache_purge_table(cache, cache->house, 0);
+        next = reclaim_heap_alloc(&cache->memory, sizeof *next);
+        ensure(next != NULL);
+    }
+    *next = *policy;
+    reclaim_begin(cache->house);
+    struct cache_policy *old = atomic_exchange_explicit(&cache->policy, next, memory_order_acq_rel);
+    reclaim_heap(cache->house, old);
+    reclaim_end(cache->house);
+    if (!policy->is_enabled)
+        cache_purge_table(cache, cache->house, 0);
+    mutex_unlock(&cache->house_lock);
+}
+
+/* Frees for closed lanes what they left. */
+static bool poll_orphans(struct cache *cache)
+{
+    mutex_lock(&cache->lanes_lock);
+    struct reclaimer **at = &cache->orphans;
+    while (*at != NULL) {
+        struct reclaimer *orphan = *at;
+        reclaim_poll(orphan, TIMER_FREE_MAX);
+        if (reclaim_is_pending(orphan)) {
+            at = &orphan->next;
+            continue;
+        }
+        *at = orphan->next;
+        orphan->next = cache->spare;
+        cache->spare = orphan;
+    }
+    bool is_more = cache->orphans != NULL;
+    mutex_unlock(&cache->lanes_lock);
+    return is_more;
+}
+
+/* How long retired memory has waited without a grace period ending. */
+static void note_lag(struct cache *cache, size_t deferred_before, uint64_t now_us)
+{
+    size_t deferred = memory_figure(&cache->memory.deferred);
+    if (deferred == 0 || deferred < deferred_before || cache->lag_since_us == 0)
+        cache->lag_since_us = now_us;
+    atomic_store_explicit(&cache->epoch_lag_us, now_us - cache->lag_since_us, memory_order_relaxed);
+}
+
+bool cache_housekeep(struct backend *backend, uint64_t now_us)
+{
+    struct cache *cache = of(backend);
+    mutex_lock(&cache->house_lock);
+    size_t deferred = memory_figure(&cache->memory.deferred);
+    write_expire_unknown(cache, cache->house, now_us);
+    bool is_more = room_expire(cache, cache->house, now_us);
+    is_more = room_keep_free(cache, cache->house) || is_more;
+    reclaim_poll(cache->house, HOUSE_FREE_MAX);
+    is_more = poll_orphans(cache) || is_more;
+    note_lag(cache, deferred, now_us);
+    mutex_unlock(&cache->house_lock);
+    return is_more;
+}
+
+static bool cache_is_ready(struct backend *backend, const char **why)
+{
+    return of(backend)->below->ops->is_ready(of(backend)->below, why);
+}
+
+static void free_lanes(struct cache *cache)
+{
+    ensure(cache->lanes == NULL);
+    while (cache->closed != NULL) {
+        struct cache_lane *lane = cache->closed;
+        cache->closed = lane->next;
+        memory_heap_free(&cache->memory, lane, sizeof *lane);
+    }
+    while (cache->orphans != NULL) {
+        struct reclaimer *orphan = cache->orphans;
+        cache->orphans = orphan->next;
+        reclaim_close(orphan);
+        free(orphan);
+    }
+    while (cache->spare != NULL) {
+        struct reclaimer *spare = cache->spare;
+        cache->spare = spare->next;
+        free(spare);
+    }
+    if (cache->house != NULL)
+        reclaim_close(cache->house);
+    free(cache->house);
+}
+
+static void cache_close(struct backend **closing)
+{
+    struct cache *cache = of(*closing);
+    if (cache->house != NULL)
+        free_lanes(cache);
+    for (uint32_t i = 0; cache->shards != NULL && i < cache->shard_count; i++)
+        shard_close(&cache->shards[i]);
+    free(cache->shards);
+    struct cache_policy *policy = atomic_load(&cache->policy);
+    if (policy != NULL)
+        reclaim_heap_free(&cache->memory, policy);
+    memory_close(&cache->memory);
+    if (cache->below != NULL)
+        cache->below->ops->close(&cache->below);
+    mutex_deinit(&cache->lanes_lock);
+    mutex_deinit(&cache->house_lock);
+    mutex_deinit(&cache->unknown_lock);
+    free(cache);
+    *closing = NULL;
+}
+
+static const struct backend_ops cache_ops = {
+    .name = "cache",
+    .lane_open = cache_lane_open,
+    .lane_close = cache_lane_close,
+    .lane_begin = cache_lane_begin,
+    .lane_end = cache_lane_end,
+    .table = cache_table,
+    .submit = cache_submit,
+    .report = cache_report,
+    .is_ready = cache_is_ready,
+    .close = cache_close,
+};
+
+/* About four a thread, none of less than 16 MiB. */
+static uint32_t shard_bits_for(const struct cache_options *options)
+{
+    uint32_t bits = 0;
+    while (bits < SHARD_BITS_MAX && (1u << bits) < SHARDS_PER_THREAD * options->threads &&
+           options->memory_bytes >> (bits + 1) >= SHARD_BYTES_MIN)
+        bits++;
+    return bits;
+}
+
+static enum status open_parts(struct cache *cache, const struct cache_options *options)
+{
+    if (!memory_open(&cache->memory, options->memory_bytes) ||
+        !memory_charge(&cache->memory, sizeof *cache))
+        return STATUS_NO_MEMORY;
+    cache->shard_bits = shard_bits_for(options);
+    cache->shard_count = 1u << cache->shard_bits;
+    size_t shards_bytes = cache->shard_count * sizeof *cache->shards;
+    if (!memory_charge(&cache->memory, shards_bytes))
+        return STATUS_NO_MEMORY;
+    cache->shards = aligned_alloc(_Alignof(struct shard), shards_bytes);
+    if (cache->shards == NULL)
+        return STATUS_NO_MEMORY;
+    memset(cache->shards, 0, shards_bytes);
+    struct shard_options shard_options = {.share_bytes = options->memory_bytes >> cache->shard_bits,
+                                          .memory = &cache->memory,
+                                          .totals = &cache->totals};
+    shard_options.stripe_count = STRIPES_MIN;
+    while (shard_options.stripe_count < STRIPES_MAX &&
+           shard_options.stripe_count * 4096u < shard_options.share_bytes)
+        shard_options.stripe_count *= 2;
+    for (uint32_t i = 0; i < cache->shard_count; i++)
+        if (!shard_open(&cache->shards[i], &shard_options))
+            return STATUS_NO_MEMORY;
+    struct cache_policy *policy = reclaim_heap_alloc(&cache->memory, sizeof *policy);
+    if (policy == NULL)
+        return STATUS_NO_MEMORY;
+    *policy = options->policy;
+    atomic_init(&cache->policy, policy);
+    cache->house = reclaimer_get(cache);
+    return cache->house == NULL ? STATUS_NO_MEMORY : STATUS_OK;
+}
+
+enum status cache_open(const struct cache_options *options, struct backend **below,
+                       struct backend **out, struct error *error)
+{
+    if (options->memory_bytes < CACHE_MEMORY_MIN || options->memory_bytes > MEMORY_MAPPING_MAX)
+        return error_set(error, STATUS_VALIDATION, "the cache's memory must be 1 MiB to 64 GiB");
+    struct cache *cache = aligned_alloc(_Alignof(struct cache), sizeof *cache);
+    if (cache == NULL)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the cache");
+    memset(cache, 0, sizeof *cache);
+    cache->backend.ops = &cache_ops;
+    cache->opened_us = options->now_us;
+    cache->waiters_max = options->waiters_max;
+    cache->floor_bytes = options->memory_bytes * FLOOR_PERCENT / 100;
+    cache->negative_max = options->memory_bytes * NEGATIVE_PERCENT / 100;
+    cache->deferred_max = options->memory_bytes * DEFERRED_PERCENT / 100;
+    mutex_init(&cache->lanes_lock);
+    mutex_init(&cache->house_lock);
+    mutex_init(&cache->unknown_lock);
+    hash_secret_init(&cache->secret, options->seed);
+    ck_epoch_init(&cache->epoch);
+    enum status status = open_parts(cache, options);
+    if (status != STATUS_OK) {
+        struct backend *half = &cache->backend;
+        cache_close(&half);
+        return error_set(error, status, "no memory for a cache of %zu bytes",
+                         options->memory_bytes);
+    }
+    cache->reserve_bytes = options->memory_bytes / 100;
+    if (cache->reserve_bytes < 2 * cache->memory.run_size)
+        cache->reserve_bytes = 2 * cache->memory.run_size;
+    cache->below = *below;
+    *below = NULL;
+    *out = &cache->backend;
+    return STATUS_OK;
+}

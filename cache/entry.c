@@ -1,0 +1,321 @@
+#include "cache/entry.h"
+
+#include "protocol/ensure.h"
+
+/* Front of a chunk; flags at SLOT_FLAGS_AT like everywhere. */
+struct chunk {
+    uint32_t next;  /* handle, 0: the last */
+    uint32_t owner; /* handle of the head entry */
+    uint8_t unused[SLOT_FLAGS_AT - 8];
+    atomic_uchar flags;
+    uint8_t unused_end;
+    uint8_t data[];
+};
+
+_Static_assert(offsetof(struct chunk, flags) == SLOT_FLAGS_AT, "flags of every slot");
+
+uint8_t *entry_key_begin(uint8_t *key, enum entry_kind kind, uint32_t table_id)
+{
+    key[0] = (uint8_t)kind;
+    memcpy(key + 1, &table_id, sizeof table_id);
+    return key + ENTRY_KEY_PREFIX;
+}
+
+static size_t chunk_room(const struct memory *memory)
+{
+    return memory_slot_max(memory) - offsetof(struct chunk, data);
+}
+
+/* What stands between key and body. */
+static size_t front_size(const struct entry *entry)
+{
+    if (entry_kind(entry) != ENTRY_PAGE)
+        return 0;
+    struct page_head head = page_head_of(entry);
+    return sizeof head + head.low_size + (head.high_size == PAGE_HIGH_NONE ? 0u : head.high_size);
+}
+
+static size_t front_size_needed(const struct entry_source *source)
+{
+    if (entry_kind(source->probe) != ENTRY_PAGE)
+        return 0;
+    return sizeof(struct page_head) + source->interval.low.size + source->interval.high.size;
+}
+
+static bool is_large(const struct memory *memory, size_t head_size, size_t body_size)
+{
+    return head_size + body_size > memory_slot_max(memory);
+}
+
+static size_t slots_size(const struct memory *memory, size_t head_size, size_t body_size)
+{
+    if (!is_large(memory, head_size, body_size))
+        return memory_slot_size(memory, head_size + body_size);
+    size_t room = chunk_room(memory);
+    return memory_slot_size(memory, head_size + sizeof(uint32_t)) +
+           (body_size + room - 1) / room * memory_slot_max(memory);
+}
+
+size_t entry_size_needed(const struct memory *memory, const struct entry_source *source)
+{
+    size_t head_size = ENTRY_HEADER + (size_t)source->probe->key_size + front_size_needed(source);
+    if (source->body.size > ENTRY_VALUE_MAX || source->interval.low.size >= PAGE_HIGH_NONE ||
+        source->interval.high.size >= PAGE_HIGH_NONE ||
+        head_size + sizeof(uint32_t) > memory_slot_max(memory))
+        return 0;
+    return slots_size(memory, head_size, source->body.size);
+}
+
+size_t entry_size(const struct memory *memory, const struct entry *entry)
+{
+    size_t head_size = ENTRY_HEADER + (size_t)entry->key_size + front_size(entry);
+    return slots_size(memory, head_size, entry->value_size);
+}
+
+static const uint8_t *front_of(const struct entry *entry)
+{
+    return entry->key + entry->key_size;
+}
+
+static uint8_t *front_write(uint8_t *at, const struct entry_source *source)
+{
+    const struct key_interval *interval = &source->interval;
+    struct page_head head = {
+        .count = source->count,
+        .read_bytes = source->read_bytes,
+        .low_size = (uint16_t)interval->low.size,
+        .high_size =
+            bytes_given(interval->high) ? (uint16_t)interval->high.size : (uint16_t)PAGE_HIGH_NONE,
+    };
+    memcpy(at, &head, sizeof head);
+    at += sizeof head;
+    if (interval->low.size != 0)
+        memcpy(at, interval->low.data, interval->low.size);
+    at += interval->low.size;
+    if (interval->high.size != 0)
+        memcpy(at, interval->high.data, interval->high.size);
+    return at + interval->high.size;
+}
+
+static uint32_t first_chunk(const struct entry *entry)
+{
+    uint32_t handle;
+    memcpy(&handle, front_of(entry) + front_size(entry), sizeof handle);
+    return handle;
+}
+
+static void chunks_drop(struct memory *memory, uint32_t handle)
+{
+    while (handle != 0) {
+        struct chunk *chunk = memory_at(memory, handle);
+        handle = chunk->next;
+        memory_sub(&memory->live, memory_free(memory, chunk));
+    }
+}
+
+/* Builds the list of chunks from its end, so that every chunk knows the next. */
+static bool chunks_make(struct memory *memory, const struct entry *owner, struct bytes body,
+                        uint32_t *first)
+{
+    size_t room = chunk_room(memory);
+    uint32_t next = 0;
+    size_t end = body.size;
+    while (end > 0) {
+        size_t begin = (end - 1) / room * room;
+        struct chunk *chunk = memory_alloc(memory, memory_slot_max(memory));
+        if (chunk == NULL) {
+            chunks_drop(memory, next);
+            return false;
+        }
+        chunk->next = next;
+        chunk->owner = memory_handle(memory, owner);
+        memcpy(chunk->data, body.data + begin, end - begin);
+        next = memory_handle(memory, chunk);
+        end = begin;
+    }
+    *first = next;
+    return true;
+}
+
+struct entry *entry_make(struct memory *memory, const struct entry_source *source)
+{
+    if (entry_size_needed(memory, source) == 0)
+        return NULL;
+    const struct entry *probe = source->probe;
+    size_t head_size = ENTRY_HEADER + (size_t)probe->key_size + front_size_needed(source);
+    bool large = is_large(memory, head_size, source->body.size);
+    struct entry *entry =
+        memory_alloc(memory, head_size + (large ? sizeof(uint32_t) : source->body.size));
+    if (entry == NULL)
+        return NULL;
+    uint32_t chunks = 0;
+    if (large && !chunks_make(memory, entry, source->body, &chunks)) {
+        memory_sub(&memory->live, memory_free(memory, entry));
+        return NULL;
+    }
+    entry->hash = probe->hash;
+    entry->stored_ms = source->stored_ms;
+    entry->queue_next = entry->queue_prev = entry->expiry_next = entry->expiry_prev = 0;
+    entry->value_size = (uint32_t)source->body.size;
+    entry->key_size = probe->key_size;
+    entry->priority = 0;
+    atomic_store_explicit(&entry->counter, 0, memory_order_relaxed);
+    entry_flags_set(entry, (source->is_negative ? SLOT_NEGATIVE : 0u) | (large ? SLOT_LARGE : 0u),
+                    0);
+    memcpy(entry->key, probe->key, probe->key_size);
+    uint8_t *at = entry->key + entry->key_size;
+    if (entry_kind(entry) == ENTRY_PAGE)
+        at = front_write(at, source);
+    if (large)
+        memcpy(at, &chunks, sizeof chunks);
+    else if (source->body.size != 0)
+        memcpy(at, source->body.data, source->body.size);
+    return entry;
+}
+
+struct entry *entry_move(struct memory *memory, const struct entry *entry)
+{
+    unsigned flags = entry_flags(entry);
+    if (flags & SLOT_LARGE)
+        return NULL;
+    size_t size = ENTRY_HEADER + (size_t)entry->key_size + front_size(entry) + entry->value_size;
+    struct entry *copy = memory_alloc(memory, size);
+    if (copy == NULL)
+        return NULL;
+    /* Field by field where readers may write, so that nothing of it is torn. */
+    copy->hash = entry->hash;
+    copy->stored_ms = entry->stored_ms;
+    copy->queue_next = entry->queue_next;
+    copy->queue_prev = entry->queue_prev;
+    copy->expiry_next = entry->expiry_next;
+    copy->expiry_prev = entry->expiry_prev;
+    copy->value_size = entry->value_size;
+    copy->key_size = entry->key_size;
+    copy->priority = entry->priority;
+    atomic_store_explicit(&copy->counter, (unsigned char)entry_counter(entry),
+                          memory_order_relaxed);
+    entry_flags_set(copy, flags & ~(unsigned)SLOT_LIVE, 0);
+    memcpy(copy->key, entry->key, size - ENTRY_HEADER);
+    return copy;
+}
+
+void entry_drop(struct memory *memory, struct entry *entry)
+{
+    if (entry_flags(entry) & SLOT_LARGE)
+        chunks_drop(memory, first_chunk(entry));
+    memory_sub(&memory->live, memory_free(memory, entry));
+}
+
+void entry_free_retired(struct memory *memory, struct entry *entry)
+{
+    ensure(entry_flags(entry) & SLOT_DEAD);
+    uint32_t handle = entry_flags(entry) & SLOT_LARGE ? first_chunk(entry) : 0;
+    while (handle != 0) {
+        struct chunk *chunk = memory_at(memory, handle);
+        handle = chunk->next;
+        memory_sub(&memory->deferred, memory_free(memory, chunk));
+    }
+    memory_sub(&memory->deferred, memory_free(memory, entry));
+}
+
+void entry_mark_published(struct memory *memory, struct entry *entry)
+{
+    uint32_t handle = entry_flags(entry) & SLOT_LARGE ? first_chunk(entry) : 0;
+    while (handle != 0) {
+        struct chunk *chunk = memory_at(memory, handle);
+        handle = chunk->next;
+        atomic_store_explicit(&chunk->flags, SLOT_CHUNK, memory_order_release);
+    }
+    entry_flags_set(entry, SLOT_LIVE, 0);
+}
+
+void entry_mark_retired(struct memory *memory, struct entry *entry)
+{
+    size_t size = entry_size(memory, entry);
+    uint32_t handle = entry_flags(entry) & SLOT_LARGE ? first_chunk(entry) : 0;
+    while (handle != 0) {
+        struct chunk *chunk = memory_at(memory, handle);
+        handle = chunk->next;
+        atomic_store_explicit(&chunk->flags, SLOT_DEAD, memory_order_release);
+    }
+    entry_flags_set(entry, SLOT_DEAD, SLOT_LIVE);
+    memory_add(&memory->deferred, size);
+    memory_sub(&memory->live, size);
+}
+
+struct bytes entry_body(const struct memory *memory, const struct entry *entry, struct arena *arena)
+{
+    const uint8_t *at = front_of(entry) + front_size(entry);
+    if (LIKELY(!(entry_flags(entry) & SLOT_LARGE)))
+        return bytes_of(at, entry->value_size);
+    uint8_t *copy = arena_alloc(arena, entry->value_size);
+    if (copy == NULL)
+        return BYTES_NONE;
+    size_t room = chunk_room(memory), done = 0;
+    for (uint32_t handle = first_chunk(entry); handle != 0;) {
+        const struct chunk *chunk = memory_at(memory, handle);
+        size_t part = entry->value_size - done < room ? entry->value_size - done : room;
+        memcpy(copy + done, chunk->data, part);
+        done += part;
+        handle = chunk->next;
+    }
+    return bytes_of(copy, entry->value_size);
+}
+
+bool entry_body_equals(const struct memory *memory, const struct entry *entry, struct bytes body)
+{
+    if (entry->value_size != body.size)
+        return false;
+    if (!(entry_flags(entry) & SLOT_LARGE))
+        return body.size == 0 ||
+               memcmp(front_of(entry) + front_size(entry), body.data, body.size) == 0;
+    size_t room = chunk_room(memory), done = 0;
+    for (uint32_t handle = first_chunk(entry); handle != 0;) {
+        const struct chunk *chunk = memory_at(memory, handle);
+        size_t part = body.size - done < room ? body.size - done : room;
+        if (memcmp(chunk->data, body.data + done, part) != 0)
+            return false;
+        done += part;
+        handle = chunk->next;
+    }
+    return true;
+}
+
+/* Field by field: the rest may be written while readers look. */
+struct page_head page_head_of(const struct entry *page)
+{
+    struct page_head head = {0};
+    memcpy(&head, front_of(page), offsetof(struct page_head, node_slot));
+    return head;
+}
+
+void page_head_set_node(struct entry *page, struct node *node, uint32_t node_slot)
+{
+    uint8_t *front = page->key + page->key_size;
+    memcpy(front + offsetof(struct page_head, node), &node, sizeof(struct node *));
+    memcpy(front + offsetof(struct page_head, node_slot), &node_slot, sizeof node_slot);
+}
+
+struct node *page_node(const struct entry *page, uint32_t *node_slot)
+{
+    struct node *node;
+    memcpy(&node, front_of(page) + offsetof(struct page_head, node), sizeof(struct node *));
+    memcpy(node_slot, front_of(page) + offsetof(struct page_head, node_slot), sizeof *node_slot);
+    return node;
+}
+
+struct key_interval page_interval(const struct entry *page)
+{
+    struct page_head head = page_head_of(page);
+    const uint8_t *at = front_of(page) + sizeof head;
+    return (struct key_interval){
+        .low = bytes_of(at, head.low_size),
+        .high = head.high_size == PAGE_HIGH_NONE ? BYTES_NONE
+                                                 : bytes_of(at + head.low_size, head.high_size),
+    };
+}
+
+struct entry *entry_of_chunk(const struct memory *memory, const void *chunk)
+{
+    return memory_at(memory, ((const struct chunk *)chunk)->owner);
+}

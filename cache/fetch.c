@@ -1,0 +1,408 @@
+#include "cache/fetch.h"
+
+#include "cache/room.h"
+#include "cache/write.h"
+#include "protocol/ensure.h"
+
+/* A request parked until another's fetch lands. In the call's arena. */
+struct waiting {
+    struct waiter waiter; /* guarded by the shard's lock */
+    struct task task;
+    struct cache_lane *lane;
+    struct call *call;
+    struct shard *shard;
+    struct flight *flight;       /* one reference is ours */
+    struct waiting *next, *prev; /* of the lane */
+};
+
+/* A request that goes below. In the call's arena. */
+struct fetch {
+    struct cache_lane *lane;
+    struct call *call;
+    void (*complete)(struct call *call);
+    void *owner;
+    enum verdict verdict;
+    struct shard *shard;
+    const struct entry *probe; /* NULL: not wanted */
+    bool is_check;             /* compare only */
+    bool may_keep;
+    uint32_t token;         /* of an item: its stripe's version at the start */
+    struct flight *flight;  /* led, or NULL */
+    struct loading loading; /* of a page */
+    struct waiting waiting; /* in case it joins instead */
+};
+
+static bool is_page(const struct fetch *fetch)
+{
+    return entry_kind(fetch->probe) == ENTRY_PAGE;
+}
+
+static void waiting_unlink(struct waiting *waiting)
+{
+    if (waiting->prev != NULL)
+        waiting->prev->next = waiting->next;
+    else
+        waiting->lane->waiting = waiting->next;
+    if (waiting->next != NULL)
+        waiting->next->prev = waiting->prev;
+}
+
+static void waiting_end(struct waiting *waiting, enum status status)
+{
+    struct call *call = waiting->call;
+    flight_unref(waiting->flight);
+    (void)call_fail(call, status);
+    call->complete(call);
+}
+
+/* The fetch gave nothing to share: ask for oneself. */
+static void waiting_again(struct waiting *waiting)
+{
+    struct cache_lane *lane = waiting->lane;
+    struct call *call = waiting->call;
+    if (call->deadline_us != 0 && call->now_us >= call->deadline_us) {
+        count(&lane->counters.waiters_timed_out, 1);
+        waiting_end(waiting, STATUS_TIMEOUT);
+        return;
+    }
+    flight_unref(waiting->flight);
+    count(&lane->counters.waiters_again, 1);
+    call->request.table = NULL; /* a definition is kept for calls that the store knows of only */
+    lane_begin(lane);
+    enum submit submit = lane_submit(lane, call);
+    ensure(submit != SUBMIT_KEEP);
+    if (submit == SUBMIT_DONE)
+        call->complete(call);
+    lane_end(lane);
+}
+
+static void reply_share(struct reply *reply, const struct reply *shared)
+{
+    reply->status = shared->status;
+    reply->verdict = shared->verdict;
+    reply->age_ms = 0;
+    reply->count = shared->count;
+    reply->commit = shared->commit;
+    reply->read_bytes = shared->read_bytes;
+    reply->body = shared->body;
+    if (shared->status != STATUS_OK)
+        reply->error = shared->error;
+}
+
+/* On the waiter's own thread. */
+static void waiting_woken(struct task *task)
+{
+    struct waiting *waiting =
+        (struct waiting *)(void *)((uint8_t *)task - offsetof(struct waiting, task));
+    struct call *call = waiting->call;
+    struct flight *flight = waiting->flight;
+    waiting_unlink(waiting);
+    if (flight->landed_us > call->now_us)
+        call->now_us = flight->landed_us;
+    if (!flight->is_shared || flight->reply.status == STATUS_TIMEOUT) {
+        waiting_again(waiting);
+        return;
+    }
+    reply_share(&call->reply, &flight->reply);
+    call->complete(call);
+    flight_unref(flight);
+}
+
+uint64_t fetch_deadlines(struct cache_lane *lane, uint64_t now_us)
+{
+    uint64_t next_us = 0;
+    struct waiting *waiting = lane->waiting;
+    while (waiting != NULL) {
+        struct call *call = waiting->call;
+        bool is_due = call->deadline_us != 0 && call->deadline_us <= now_us;
+        if (is_due) {
+            mutex_lock(&waiting->shard->lock);
+            is_due = flight_leave(&waiting->waiter);
+            mutex_unlock(&waiting->shard->lock);
+        } else if (call->deadline_us != 0 && (next_us == 0 || call->deadline_us < next_us)) {
+            next_us = call->deadline_us;
+        }
+        if (!is_due) { /* or landed: it is being woken */
+            waiting = waiting->next;
+            continue;
+        }
+        waiting_unlink(waiting);
+        count(&lane->counters.waiters_timed_out, 1);
+        call->now_us = now_us;
+        waiting_end(waiting, STATUS_TIMEOUT);
+        waiting = lane->waiting; /* completing may have changed the list */
+        next_us = 0;
+    }
+    return next_us;
+}
+
+static enum submit join(struct fetch *fetch, struct flight *flight) REQUIRES(fetch->shard->lock)
+{
+    struct waiting *waiting = &fetch->waiting;
+    *waiting = (struct waiting){.lane = fetch->lane,
+                                .call = fetch->call,
+                                .shard = fetch->shard,
+                                .flight = flight,
+                                .task = {.run = waiting_woken},
+                                .waiter = {.owner = waiting},
+                                .next = fetch->lane->waiting};
+    flight_join(flight, &waiting->waiter);
+    if (waiting->next != NULL)
+        waiting->next->prev = waiting;
+    fetch->lane->waiting = waiting;
+    count(&fetch->lane->counters.flights_joined, 1);
+    return SUBMIT_PENDING;
+}
+
+/* What the rules make of a miss, under the lock: SUBMIT_PENDING: joined; SUBMIT_KEEP: would join,
+ * but may not wait; SUBMIT_DONE: go and fetch. */
+static enum submit join_or_lead(struct fetch *fetch, bool may_keep) REQUIRES(fetch->shard->lock)
+{
+    struct cache_lane *lane = fetch->lane;
+    struct shard *shard = fetch->shard;
+    struct flight *flight = flight_find(&shard->flights, fetch->probe);
+    if (flight != NULL && flight->waiter_count < lane->cache->waiters_max)
+        return fetch->call->is_passing ? SUBMIT_KEEP : join(fetch, flight);
+    if (flight != NULL) {
+        count(&lane->counters.waiters_capped, 1);
+        return SUBMIT_DONE; /* alone */
+    }
+    fetch->may_keep = may_keep;
+    /* What passes by is answered before anybody could join, or submitted again. */
+    if (may_keep && !fetch->call->is_passing) {
+        fetch->flight = flight_start(&shard->flights, shard->memory, fetch->probe);
+        if (fetch->flight != NULL)
+            count(&lane->counters.flights_led, 1);
+    }
+    return SUBMIT_DONE;
+}
+
+static enum submit item_miss(struct fetch *fetch) REQUIRES(fetch->shard->lock)
+{
+    struct shard *shard = fetch->shard;
+    const struct stripe *stripe = stripe_of(&shard->stripes, fetch->probe->hash);
+    if (stripe->pending != 0 || shard->stripes.pending_all != 0 ||
+        cache_is_quiet(fetch->lane->cache, fetch->call->now_us)) {
+        count(&fetch->lane->counters.dropped_pending, 1);
+        return SUBMIT_DONE; /* alone: join, lead and keep nothing */
+    }
+    fetch->token = stripe->ver;
+    return join_or_lead(fetch, true);
+}
+
+static enum submit page_miss(struct fetch *fetch, const struct partition_ref *partition)
+    REQUIRES(fetch->shard->lock)
+{
+    struct shard *shard = fetch->shard;
+    bool has_pending = *stripe_of_partition(&shard->stripes, partition->hash) != 0 ||
+                       shard->stripes.pending_all != 0 ||
+                       cache_is_quiet(fetch->lane->cache, fetch->call->now_us);
+    struct node *node = node_find(&shard->nodes, partition);
+    if (node == NULL)
+        node = node_make(&shard->nodes, partition, has_pending);
+    if (node == NULL) {
+        count(&fetch->lane->counters.dropped_memory, 1);
+        return SUBMIT_DONE;
+    }
+    fetch->loading.interval = fetch->call->request.range.interval;
+    node_load_begin(node, &fetch->loading, has_pending);
+    bool is_shut =
+        shard->stripes.pending_all != 0 || cache_is_quiet(fetch->lane->cache, fetch->call->now_us);
+    fetch->loading.is_dirty = fetch->loading.is_dirty || is_shut;
+    enum submit submit = join_or_lead(fetch, !fetch->loading.is_dirty);
+    fetch->loading.flight = fetch->flight;
+    if (submit != SUBMIT_DONE)
+        node_load_end(&shard->nodes, &fetch->loading);
+    return submit;
+}
+
+static struct key_interval examined(const struct fetch *fetch)
+{
+    struct key_interval held = fetch->loading.interval;
+    const struct key_interval *seen = &fetch->call->reply.examined;
+    if (seen->low.size != 0 && bytes_compare(seen->low, held.low) > 0)
+        held.low = seen->low;
+    if (bytes_given(seen->high) &&
+        (!bytes_given(held.high) || bytes_compare(seen->high, held.high) < 0))
+        held.high = seen->high;
+    return held;
+}
+
+static struct entry *make_entry(struct fetch *fetch)
+{
+    const struct call *call = fetch->call;
+    const struct reply *reply = &call->reply;
+    struct entry_source source = {
+        .probe = fetch->probe,
+        .body = reply->body,
+        .stored_ms = cache_now_ms(fetch->lane->cache, call->now_us),
+    };
+    if (is_page(fetch)) {
+        source.count = reply->count;
+        source.read_bytes =
+            reply->read_bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)reply->read_bytes;
+        source.interval = examined(fetch);
+    } else if (reply_is_no_item(reply->body)) {
+        source.is_negative = true;
+        source.body = BYTES_NONE;
+    }
+    return room_make_entry(fetch->lane, fetch->shard, &source);
+}
+
+/* True if what was fetched is still what the store holds, as far as this cache can tell. */
+static bool is_current(struct fetch *fetch, struct shard *shard) REQUIRES(shard->lock)
+{
+    struct counters *counters = &fetch->lane->counters;
+    if (is_page(fetch)) {
+        if (fetch->loading.is_dirty)
+            count(&counters->dropped_dirty, 1);
+        return !fetch->loading.is_dirty;
+    }
+    const struct stripe *stripe = stripe_of(&shard->stripes, fetch->probe->hash);
+    if (stripe->ver != fetch->token)
+        count(&counters->dropped_ver, 1);
+    return stripe->ver == fetch->token;
+}
+
+static void wake(struct fetch *fetch, struct waiter *waiters)
+{
+    struct flight *flight = fetch->flight;
+    if (waiters != NULL) {
+        flight->landed_us = fetch->call->now_us;
+        flight->is_shared = flight_reply_set(flight, &fetch->call->reply);
+        flight->reply.verdict = VERDICT_MISS;
+    }
+    while (waiters != NULL) {
+        struct waiting *waiting = waiters->owner;
+        waiters = waiters->next;
+        waiting->lane->env.post(waiting->lane->env.worker, &waiting->task);
+    }
+    flight_unref(flight);
+}
+
+/* The reply is there: keeps it if it may be kept, wakes who waits for it. */
+static void land(struct fetch *fetch)
+{
+    struct cache_lane *lane = fetch->lane;
+    struct shard *shard = fetch->shard;
+    struct entry *entry = NULL;
+    struct waiter *waiters = NULL;
+    bool is_kept = false;
+    if (fetch->may_keep && fetch->call->reply.status == STATUS_OK)
+        entry = make_entry(fetch);
+    size_t size = entry == NULL ? 0 : entry_size(shard->memory, entry);
+    shard_enter(shard, lane->reclaimer);
+    if (entry != NULL && is_current(fetch, shard)) {
+        is_kept = shard_publish(shard, lane->reclaimer, entry, fetch->loading.node);
+        if (!is_kept)
+            count(&lane->counters.dropped_memory, 1);
+    }
+    node_load_end(&shard->nodes, &fetch->loading);
+    if (fetch->flight != NULL) {
+        flight_detach(&shard->flights, fetch->flight);
+        waiters = flight_take_waiters(fetch->flight);
+    }
+    shard_leave(shard, lane->reclaimer);
+    if (fetch->flight != NULL)
+        wake(fetch, waiters);
+    if (is_kept) {
+        count(is_page(fetch) ? &lane->counters.page_fills : &lane->counters.item_fills, 1);
+        room_refill(lane, shard, size);
+    } else if (entry != NULL) {
+        entry_drop(shard->memory, entry);
+    }
+}
+
+static void end(struct fetch *fetch)
+{
+    struct call *call = fetch->call;
+    call->complete = fetch->complete;
+    call->owner = fetch->owner;
+    if (fetch->call->now_us > fetch->lane->now_us)
+        fetch->lane->now_us = fetch->call->now_us;
+    if (fetch->is_check)
+        write_check(fetch->lane, call, fetch->probe);
+    else if (fetch->probe != NULL)
+        land(fetch);
+    call->reply.verdict = fetch->verdict;
+}
+
+static void completed(struct call *call)
+{
+    struct fetch *fetch = call->owner;
+    end(fetch);
+    call->complete(call);
+}
+
+static enum submit send(struct fetch *fetch)
+{
+    struct cache_lane *lane = fetch->lane;
+    struct call *call = fetch->call;
+    fetch->complete = call->complete;
+    fetch->owner = call->owner;
+    call->complete = completed;
+    call->owner = fetch;
+    enum submit submit = lane->below->ops->submit(lane->below, call);
+    if (submit == SUBMIT_PENDING)
+        return SUBMIT_PENDING;
+    if (submit == SUBMIT_DONE) {
+        end(fetch);
+        return SUBMIT_DONE;
+    }
+    ensure(call->is_passing && fetch->flight == NULL);
+    call->complete = fetch->complete;
+    call->owner = fetch->owner;
+    if (fetch->loading.node != NULL) {
+        mutex_lock(&fetch->shard->lock);
+        node_load_end(&fetch->shard->nodes, &fetch->loading);
+        mutex_unlock(&fetch->shard->lock);
+    }
+    return SUBMIT_KEEP;
+}
+
+static struct fetch *fetch_make(struct cache_lane *lane, struct call *call, enum verdict verdict,
+                                const struct entry *probe)
+{
+    struct fetch *fetch = arena_alloc(call->arena, sizeof *fetch);
+    if (fetch == NULL)
+        return NULL;
+    *fetch = (struct fetch){.lane = lane, .call = call, .verdict = verdict};
+    if (probe == NULL)
+        return fetch;
+    struct entry *copy = arena_alloc(call->arena, ENTRY_HEADER + (size_t)probe->key_size);
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy, probe, ENTRY_HEADER + (size_t)probe->key_size);
+    fetch->probe = copy;
+    fetch->shard = cache_shard(lane->cache, probe->hash);
+    return fetch;
+}
+
+enum submit fetch_shared(struct cache_lane *lane, struct call *call, const struct entry *probe,
+                         const struct partition_ref *partition)
+{
+    lane_section_end(lane);
+    struct fetch *fetch = fetch_make(lane, call, VERDICT_MISS, probe);
+    if (fetch == NULL)
+        return call_fail(call, STATUS_NO_MEMORY);
+    count(partition == NULL ? &lane->counters.item_misses : &lane->counters.page_misses, 1);
+    mutex_lock(&fetch->shard->lock);
+    enum submit submit = partition == NULL ? item_miss(fetch) : page_miss(fetch, partition);
+    mutex_unlock(&fetch->shard->lock);
+    if (submit == SUBMIT_DONE)
+        return send(fetch);
+    if (submit == SUBMIT_PENDING && call->deadline_us != 0)
+        lane_timer_at(lane, call->deadline_us);
+    return submit;
+}
+
+enum submit fetch_alone(struct cache_lane *lane, struct call *call, enum verdict verdict,
+                        const struct entry *probe)
+{
+    lane_section_end(lane);
+    struct fetch *fetch = fetch_make(lane, call, verdict, probe);
+    if (fetch == NULL)
+        return call_fail(call, STATUS_NO_MEMORY);
+    fetch->is_check = probe != NULL;
+    return send(fetch);
+}

@@ -1,0 +1,24 @@
+/* fetch.h - read-through: what is not in the cache comes from below, once for all who ask.
+ *
+ * Rules: cache-side of tests/proof/item_rules.py (miss, filled) and page_rules.py. Change both
+ * together.
+ * Threads: the lane's own. */
+#pragma once
+
+#include "cache/core.h"
+
+/* A miss: joins the fetch of the same key or starts one; keeps the reply if the rules allow.
+ * probe      borrowed
+ * partition  of a Query, else NULL
+ * Returns as backend_ops.submit. */
+enum submit fetch_shared(struct cache_lane *lane, struct call *call, const struct entry *probe,
+                         const struct partition_ref *partition);
+
+/* Past the cache: nothing is joined or kept.
+ * probe  of an item whose entry goes if the store's answer shows another one; or NULL */
+enum submit fetch_alone(struct cache_lane *lane, struct call *call, enum verdict verdict,
+                        const struct entry *probe);
+
+/* The lane's timer ran: requests whose deadline passed get their error. Returns the next deadline
+ * of those that wait, 0 if there is none. */
+uint64_t fetch_deadlines(struct cache_lane *lane, uint64_t now_us);

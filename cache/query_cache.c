@@ -1,0 +1,94 @@
+#include "cache/query_cache.h"
+
+#include "cache/fetch.h"
+#include "protocol/ensure.h"
+
+enum { READ_UNIT_BYTES = 4096 };
+
+static uint8_t *put(uint8_t *at, const void *data, size_t size)
+{
+    if (size != 0)
+        memcpy(at, data, size);
+    return at + size;
+}
+
+static uint8_t *put_bytes(uint8_t *at, struct bytes bytes)
+{
+    uint32_t size = bytes_given(bytes) ? (uint32_t)bytes.size : UINT32_MAX;
+    at = put(at, &size, sizeof size);
+    return put(at, bytes.data, bytes.size);
+}
+
+/* Everything that the page depends on, in one form: what names and placeholders stood for. */
+static const struct entry *page_probe(const struct cache *cache, struct probe_room *room,
+                                      struct arena *arena, const struct request *request,
+                                      const struct partition_ref *partition)
+{
+    const struct key_interval *interval = &request->range.interval;
+    struct bytes low = interval->low.size == 0 ? BYTES_LITERAL("") : interval->low;
+    size_t key_size = ENTRY_KEY_PREFIX + 1 + 4 * sizeof(uint32_t) + partition->bytes.size +
+                      low.size + interval->high.size;
+    struct entry *probe = probe_begin(room, arena, key_size);
+    if (probe == NULL)
+        return NULL;
+    uint8_t *at = entry_key_begin(probe->key, ENTRY_PAGE, request->table->id);
+    *at++ = request->is_backward;
+    at = put(at, &request->limit, sizeof request->limit);
+    at = put_bytes(at, partition->bytes);
+    at = put_bytes(at, low);
+    at = put_bytes(at, interval->high);
+    ensure(at == probe->key + key_size);
+    /* The partition's top bits, so that the page lives in its node's shard. */
+    uint32_t own = cache_hash(cache, bytes_of(probe->key, key_size));
+    uint32_t shard_mask = ~(uint32_t)(UINT64_C(0xFFFFFFFF) >> cache->shard_bits);
+    probe->hash = (partition->hash & shard_mask) | (own & ~shard_mask);
+    return probe;
+}
+
+static bool hit(struct cache_lane *lane, struct call *call, const struct cache_policy *policy,
+                struct entry *page)
+{
+    uint32_t now_ms = cache_now_ms(lane->cache, call->now_us);
+    if (expiry_is_due(page, policy->query_ttl_ms, now_ms))
+        return false;
+    struct bytes body = entry_body(&lane->cache->memory, page, call->arena);
+    if (!bytes_given(body))
+        return false;
+    policy_touch(page);
+    struct page_head head = page_head_of(page);
+    struct reply *reply = &call->reply;
+    reply->status = STATUS_OK;
+    reply->verdict = VERDICT_HIT;
+    reply->age_ms = entry_age_ms(page, now_ms);
+    reply->count = head.count;
+    reply->read_bytes = head.read_bytes;
+    reply->body = body;
+    count(&lane->counters.page_hits, 1);
+    uint64_t units = ((uint64_t)head.read_bytes + READ_UNIT_BYTES - 1) / READ_UNIT_BYTES;
+    count(&lane->counters.half_units_saved, units > 0 ? units : 1);
+    return true;
+}
+
+enum submit query_get(struct cache_lane *lane, struct call *call)
+{
+    struct probe_room room;
+    struct request *request = &call->request;
+    lane_section(lane);
+    const struct cache_policy *policy = cache_policy(lane->cache);
+    if (UNLIKELY(request->is_consistent || !policy->is_enabled || policy->query_ttl_ms == 0)) {
+        count(&lane->counters.page_bypasses, 1);
+        return fetch_alone(lane, call, VERDICT_BYPASS, NULL);
+    }
+    struct partition_ref partition;
+    const struct entry *probe = NULL;
+    if (partition_ref_make(lane->cache, call->arena, request->table->id, request->range.partition,
+                           &partition))
+        probe = page_probe(lane->cache, &room, call->arena, request, &partition);
+    if (probe == NULL)
+        return call_fail(call, STATUS_NO_MEMORY);
+    struct shard *shard = cache_shard(lane->cache, partition.hash);
+    struct entry *page = index_get(&shard->index, probe);
+    if (LIKELY(page != NULL) && LIKELY(hit(lane, call, policy, page)))
+        return SUBMIT_DONE;
+    return fetch_shared(lane, call, probe, &partition);
+}

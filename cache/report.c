@@ -1,0 +1,134 @@
+#include "cache/report.h"
+
+#include <stdio.h>
+
+void counters_add(struct counters *to, const struct counters *from)
+{
+#define COUNTER(field, name, labels, help)                                                         \
+    count(&to->field,                                                                              \
+          atomic_load_explicit((atomic_uint_fast64_t *)&from->field, memory_order_relaxed));
+#include "cache/counters.def"
+#undef COUNTER
+}
+
+struct output {
+    report_fn report;
+    void *arg;
+};
+
+static void say(const struct output *output, const char *name, const char *type, const char *help,
+                const char *labels, double value)
+{
+    struct metric metric = {.name = name, .type = type, .help = help};
+    output->report(output->arg, &metric, labels, value);
+}
+
+static void report_lanes(struct cache *cache, const struct output *output)
+{
+    struct counters sum = {0};
+    mutex_lock(&cache->lanes_lock);
+    counters_add(&sum, &cache->past);
+    for (const struct cache_lane *lane = cache->lanes; lane != NULL; lane = lane->next)
+        counters_add(&sum, &lane->counters);
+    mutex_unlock(&cache->lanes_lock);
+#define COUNTER(field, name, labels, help)                                                         \
+    say(output, name, "counter", help, labels, (double)sum.field);
+#include "cache/counters.def"
+#undef COUNTER
+}
+
+struct shard_sums {
+    uint64_t removed[SHARD_REASONS][ENTRY_KINDS];
+    uint64_t evicted[POLICY_CLASSES];
+    size_t entries, nodes;
+};
+
+static void sum_shards(struct cache *cache, struct shard_sums *sums)
+{
+    for (uint32_t i = 0; i < cache->shard_count; i++) {
+        struct shard *shard = &cache->shards[i];
+        mutex_lock(&shard->lock);
+        for (int reason = 0; reason < SHARD_REASONS; reason++)
+            for (int kind = 0; kind < ENTRY_KINDS; kind++)
+                sums->removed[reason][kind] += shard->removed[reason][kind];
+        for (int class = 0; class < POLICY_CLASSES; class ++)
+            sums->evicted[class] += shard->policy->bytes.evicted[class];
+        sums->entries += index_count(&shard->index);
+        sums->nodes += shard->nodes.count;
+        mutex_unlock(&shard->lock);
+    }
+}
+
+static void report_shards(struct cache *cache, const struct output *output)
+{
+    static const char *const kinds[ENTRY_KINDS] = {"kind=\"item\"", "kind=\"query\""};
+    struct shard_sums sums = {0};
+    char label[64];
+    sum_shards(cache, &sums);
+    for (unsigned class = 0; class < POLICY_CLASSES; class ++) {
+        if (sums.evicted[class] == 0)
+            continue;
+        unsigned octave = (unsigned)SLOT_MIN << class / 2;
+        unsigned from = octave + class % 2 * octave / 2;
+        (void)snprintf(label, sizeof label, "bytes_from=\"%u\"", from);
+        say(output, "cache_evictions_total", "counter", "Entries evicted for lack of memory.",
+            label, (double)sums.evicted[class]);
+    }
+    for (int kind = 0; kind < ENTRY_KINDS; kind++) {
+        say(output, "cache_expirations_total", "counter",
+            "Entries removed at the end of their TTL.", kinds[kind],
+            (double)sums.removed[SHARD_EXPIRED][kind]);
+        say(output, "cache_purged_total", "counter", "Entries removed by a purge.", kinds[kind],
+            (double)sums.removed[SHARD_PURGED][kind]);
+        say(output, "cache_entry_bytes", "gauge", "Memory of entries, rounding included.",
+            kinds[kind], (double)memory_figure(&cache->totals.kind_bytes[kind]));
+    }
+    say(output, "cache_negative_bytes", "gauge", "Memory of entries for absent items.", "",
+        (double)memory_figure(&cache->totals.negative_bytes));
+    say(output, "cache_entries", "gauge", "Entries in the cache.", "", (double)sums.entries);
+    say(output, "cache_partition_nodes", "gauge", "Partitions with cached query results.", "",
+        (double)sums.nodes);
+}
+
+static void report_memory(struct cache *cache, const struct output *output)
+{
+    struct memory *memory = &cache->memory;
+    char label[64];
+    for (unsigned i = 0; i < memory->class_count; i++) {
+        mutex_lock(&memory->lock);
+        struct memory_class class = memory->classes[i];
+        mutex_unlock(&memory->lock);
+        if (class.runs == 0)
+            continue;
+        (void)snprintf(label, sizeof label, "slot_bytes=\"%u\"", class.slot_size);
+        say(output, "cache_class_bytes", "gauge", "Memory of runs, by size class.", label,
+            (double)class.runs * (double)memory->run_size);
+        say(output, "cache_class_live_bytes", "gauge", "Memory of slots in use, by size class.",
+            label, (double)class.live * class.slot_size);
+    }
+    say(output, "cache_budget_bytes", "gauge", "What the cache may take.", "",
+        (double)memory->budget);
+    say(output, "cache_used_bytes", "gauge", "What it has taken: runs and everything else.", "",
+        (double)memory_figure(&memory->used));
+    say(output, "cache_overhead_bytes", "gauge",
+        "The part that holds no entries: index, ghosts, stripes, nodes, flights.", "",
+        (double)memory_figure(&memory->heap));
+    say(output, "cache_deferred_bytes", "gauge", "Retired memory that readers may still see.", "",
+        (double)memory_figure(&memory->deferred));
+}
+
+void cache_report(struct backend *backend, report_fn report, void *arg)
+{
+    struct cache *cache = (struct cache *)backend;
+    struct output output = {report, arg};
+    report_lanes(cache, &output);
+    report_shards(cache, &output);
+    report_memory(cache, &output);
+    say(&output, "cache_epoch_lag_seconds", "gauge",
+        "How long retired memory has waited for readers.", "",
+        (double)atomic_load_explicit(&cache->epoch_lag_us, memory_order_relaxed) / 1e6);
+    say(&output, "cache_evacuations_total", "counter",
+        "Runs of memory emptied so that another size class can have them.", "",
+        (double)atomic_load_explicit(&cache->evacuations, memory_order_relaxed));
+    cache->below->ops->report(cache->below, report, arg);
+}

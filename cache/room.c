@@ -1,0 +1,264 @@
+#include "cache/room.h"
+
+#include "protocol/ensure.h"
+
+enum {
+    EVICT_MAX = 8,          /* entries a fill */
+    EVACUATE_LIVE_MAX = 32, /* slots in use of a run that a fill empties itself */
+    FREE_COUNT_MAX = 64,    /* retired things freed between two tries */
+    HOUSE_EVICT_MAX = 256,  /* entries a call */
+    HOUSE_EXPIRE_MAX = 512, /* entries a shard, list and call */
+    TIDY_ENTRIES = 128,     /* of the index, a shard and call */
+    HOUSE_RESERVES = 2,     /* housekeeping keeps this many times what fills keep free */
+};
+
+/* Kinds that may be evicted for an entry of `kind` (0: housekeeping): its own, and the others while
+ * they are above their floor. */
+static unsigned evictable(const struct cache *cache, unsigned kind)
+{
+    unsigned kinds = 0;
+    for (unsigned i = 0; i < ENTRY_KINDS; i++)
+        if (i + 1 == kind || memory_figure(&cache->totals.kind_bytes[i]) > cache->floor_bytes)
+            kinds |= 1u << i;
+    return kinds;
+}
+
+/* Bytes that are missing to have `reserve` bytes free. */
+static size_t missing(const struct cache *cache, size_t reserve)
+{
+    size_t taken = memory_figure(&cache->memory.live) + memory_figure(&cache->memory.heap);
+    size_t allowed = cache->memory.budget - reserve;
+    return taken > allowed ? taken - allowed : 0;
+}
+
+/* The shard to evict from: the one that is filled if it holds about its share, else the fullest. */
+static struct shard *shard_to_evict(const struct cache *cache, struct shard *filled)
+{
+    size_t all = 0, most = 0;
+    struct shard *fullest = &cache->shards[0];
+    for (uint32_t i = 0; i < cache->shard_count; i++) {
+        size_t bytes = memory_figure(&cache->shards[i].bytes);
+        all += bytes;
+        if (bytes >= most) {
+            most = bytes;
+            fullest = &cache->shards[i];
+        }
+    }
+    size_t share = all / cache->shard_count;
+    return filled != NULL && memory_figure(&filled->bytes) >= share - share / 8 ? filled : fullest;
+}
+
+/* Evicts at most `count_max` entries until `bytes_wanted` are there. Returns the bytes. */
+static size_t evict_some(struct cache *cache, struct reclaimer *reclaimer, struct shard *filled,
+                         unsigned kinds, uint32_t count_max, size_t bytes_wanted)
+{
+    struct shard *shard = shard_to_evict(cache, filled);
+    size_t bytes = 0;
+    shard_enter(shard, reclaimer);
+    for (uint32_t i = 0; bytes < bytes_wanted && i < count_max; i++) {
+        uint32_t slot_size;
+        size_t freed = shard_evict(shard, reclaimer, kinds, POLICY_CLASS_ANY, &slot_size);
+        if (freed == 0)
+            break;
+        bytes += freed;
+    }
+    shard_leave(shard, reclaimer);
+    return bytes;
+}
+
+static void evict_for(struct cache_lane *lane, struct shard *shard, size_t size, unsigned kind)
+{
+    struct cache *cache = lane->cache;
+    if (missing(cache, cache->reserve_bytes) == 0)
+        return;
+    /* At most eight entries, or twice what is wanted, whichever is more. */
+    size_t evicted =
+        evict_some(cache, lane->reclaimer, shard, evictable(cache, kind), EVICT_MAX, 2 * size);
+    for (int i = 0; evicted != 0 && evicted < size && i < EVICT_MAX; i++)
+        evicted += evict_some(cache, lane->reclaimer, shard, evictable(cache, kind), EVICT_MAX,
+                              2 * size - evicted);
+}
+
+/* Evicts in the classes of sizes where a slot for `size` may become free. */
+static void evict_in_class(struct cache_lane *lane, struct shard *shard, size_t size, unsigned kind)
+{
+    struct cache *cache = lane->cache;
+    uint32_t wanted = memory_slot_size(&cache->memory, size);
+    unsigned kinds = evictable(cache, kind);
+    shard_enter(shard, lane->reclaimer);
+    for (int i = 0; i < EVICT_MAX; i++) {
+        uint32_t slot_size = 0;
+        if (shard_evict(shard, lane->reclaimer, kinds, policy_class(wanted), &slot_size) == 0 ||
+            slot_size == wanted)
+            break;
+    }
+    shard_leave(shard, lane->reclaimer);
+}
+
+/* Reads a slot of a run that is given up: the entry to move or evict for it, or NULL. In a section,
+ * so that what is live cannot be used for something else meanwhile. */
+static struct entry *slot_entry(struct cache *cache, void *slot)
+{
+    unsigned flags = atomic_load_explicit(slot_flags(slot), memory_order_acquire);
+    if (flags & SLOT_LIVE)
+        return slot;
+    if (!(flags & SLOT_CHUNK))
+        return NULL;
+    struct entry *head = entry_of_chunk(&cache->memory, slot);
+    flags = atomic_load_explicit(&head->flags, memory_order_acquire);
+    return flags & SLOT_LIVE ? head : NULL;
+}
+
+static void empty_slot(struct cache *cache, struct reclaimer *reclaimer, void *slot)
+{
+    reclaim_begin(reclaimer);
+    struct entry *entry = slot_entry(cache, slot);
+    uint32_t hash = entry == NULL ? 0 : entry->hash;
+    reclaim_end(reclaimer);
+    if (entry == NULL)
+        return;
+    struct shard *shard = cache_shard(cache, hash);
+    shard_enter(shard, reclaimer);
+    /* Another entry by now, perhaps of another shard. */
+    entry = slot_entry(cache, slot);
+    if (entry != NULL && cache_shard(cache, entry->hash) == shard)
+        shard_relocate(shard, reclaimer, entry);
+    shard_leave(shard, reclaimer);
+}
+
+/* Empties one run, so that another class can have it once the grace period is over. */
+static bool evacuate(struct cache *cache, struct reclaimer *reclaimer, uint32_t live_max)
+{
+    uint32_t slots;
+    uint32_t run = memory_evacuation_begin(&cache->memory, live_max, &slots);
+    if (run == RUN_NONE)
+        return false;
+    for (uint32_t i = 0; i < slots; i++)
+        empty_slot(cache, reclaimer, memory_run_slot(&cache->memory, run, i));
+    memory_evacuation_end(&cache->memory, run);
+    atomic_fetch_add_explicit(&cache->evacuations, 1, memory_order_relaxed);
+    return true;
+}
+
+static bool is_allowed(struct cache_lane *lane, struct shard *shard,
+                       const struct entry_source *source, size_t size)
+{
+    struct cache *cache = lane->cache;
+    if (memory_figure(&cache->memory.deferred) > cache->deferred_max) {
+        count(&lane->counters.dropped_deferred, 1);
+        return false;
+    }
+    bool is_ok = size != 0;
+    if (is_ok && source->is_negative)
+        is_ok = memory_figure(&cache->totals.negative_bytes) + size <= cache->negative_max;
+    if (is_ok && entry_kind(source->probe) == ENTRY_PAGE) {
+        mutex_lock(&shard->lock);
+        is_ok = shard->policy->ops->admits(shard->policy, source->probe->hash, size);
+        mutex_unlock(&shard->lock);
+    }
+    if (!is_ok)
+        count(&lane->counters.dropped_size, 1);
+    return is_ok;
+}
+
+struct entry *room_make_entry(struct cache_lane *lane, struct shard *shard,
+                              const struct entry_source *source)
+{
+    struct cache *cache = lane->cache;
+    ensure(!lane->is_in_section);
+    size_t size = entry_size_needed(&cache->memory, source);
+    if (!is_allowed(lane, shard, source, size))
+        return NULL;
+    struct entry *entry = entry_make(&cache->memory, source);
+    if (LIKELY(entry != NULL))
+        return entry;
+
+    unsigned kind = entry_kind(source->probe);
+    evict_for(lane, shard, size, kind);
+    reclaim_poll(lane->reclaimer, FREE_COUNT_MAX);
+    entry = entry_make(&cache->memory, source);
+    if (entry != NULL)
+        return entry;
+    size_t slot = size < memory_slot_max(&cache->memory) ? size : memory_slot_max(&cache->memory);
+    evict_in_class(lane, shard, slot, kind);
+    (void)evacuate(cache, lane->reclaimer, EVACUATE_LIVE_MAX);
+    reclaim_poll(lane->reclaimer, FREE_COUNT_MAX);
+    entry = entry_make(&cache->memory, source);
+    if (entry == NULL) {
+        atomic_store_explicit(&cache->is_starved, true, memory_order_relaxed);
+        count(&lane->counters.dropped_memory, 1);
+    }
+    return entry;
+}
+
+void room_refill(struct cache_lane *lane, struct shard *shard, size_t size)
+{
+    evict_for(lane, shard, size, 0);
+}
+
+/* The largest table that waits to grow. */
+static size_t growth_wanted(const struct cache *cache)
+{
+    size_t most = 0;
+    for (uint32_t i = 0; i < cache->shard_count; i++) {
+        struct shard *shard = &cache->shards[i];
+        mutex_lock(&shard->lock);
+        size_t bytes = index_growth_bytes(&shard->index);
+        mutex_unlock(&shard->lock);
+        most = bytes > most ? bytes : most;
+    }
+    /* A table that would take a quarter of everything stays as it is: its probes get longer. */
+    return most <= cache->memory.budget / 4 ? most : 0;
+}
+
+static void tidy_one(struct cache *cache, struct reclaimer *reclaimer, size_t unused)
+{
+    struct shard *shard = &cache->shards[cache->house_shard++ % cache->shard_count];
+    shard_enter(shard, reclaimer);
+    size_t growth = index_growth_bytes(&shard->index);
+    if (growth != 0 && growth <= unused)
+        index_grow(&shard->index, reclaimer);
+    index_tidy(&shard->index, TIDY_ENTRIES, shard->tidy_at);
+    shard->tidy_at += TIDY_ENTRIES;
+    shard_leave(shard, reclaimer);
+}
+
+bool room_keep_free(struct cache *cache, struct reclaimer *reclaimer)
+{
+    size_t growth = growth_wanted(cache);
+    size_t reserve = HOUSE_RESERVES * cache->reserve_bytes + growth;
+    size_t wanted = missing(cache, reserve);
+    bool is_deferred_full = memory_figure(&cache->memory.deferred) > cache->deferred_max;
+    if (wanted != 0 && !is_deferred_full)
+        (void)evict_some(cache, reclaimer, NULL, evictable(cache, 0), HOUSE_EVICT_MAX, wanted);
+    size_t unused = cache->memory.budget - memory_figure(&cache->memory.used);
+    bool is_starved = atomic_exchange_explicit(&cache->is_starved, false, memory_order_relaxed);
+    bool wants_runs =
+        is_starved || unused < growth || (unused < cache->reserve_bytes && missing(cache, 0) == 0);
+    bool evacuated = wants_runs && !is_deferred_full && evacuate(cache, reclaimer, UINT32_MAX);
+    tidy_one(cache, reclaimer, unused);
+    bool trims = memory_trim(&cache->memory, HOUSE_RESERVES * cache->reserve_bytes);
+    return trims || (!is_deferred_full &&
+                     ((evacuated && is_starved) || missing(cache, cache->reserve_bytes) != 0));
+}
+
+bool room_expire(struct cache *cache, struct reclaimer *reclaimer, uint64_t now_us)
+{
+    reclaim_begin(reclaimer);
+    struct cache_policy policy = *cache_policy(cache);
+    reclaim_end(reclaimer);
+    uint32_t now_ms = cache_now_ms(cache, now_us);
+    bool is_more = false;
+    for (uint32_t i = 0; i < cache->shard_count; i++) {
+        struct shard *shard = &cache->shards[i];
+        for (unsigned kind = 0; kind < EXPIRY_KINDS; kind++) {
+            shard_enter(shard, reclaimer);
+            uint32_t ttl_ms = cache_ttl_ms(&policy, (enum expiry_kind)kind);
+            uint32_t expired = shard_expire(shard, reclaimer, (enum expiry_kind)kind, ttl_ms,
+                                            now_ms, HOUSE_EXPIRE_MAX);
+            shard_leave(shard, reclaimer);
+            is_more = is_more || expired == HOUSE_EXPIRE_MAX;
+        }
+    }
+    return is_more;
+}

@@ -1,0 +1,184 @@
+#include "cache/shard.h"
+
+#include "protocol/ensure.h"
+
+static const struct policy_ops *const policy_ops = &policy_s3fifo;
+
+/* Entries that the index has room for before it grows: by what an entry takes at the larger end of
+ * usual sizes, so that large items do not pay for slots they will never use. */
+enum { EXPECTED_ENTRY_BYTES = 1024, EXPECTED_ENTRIES_MIN = 64 };
+
+bool shard_open(struct shard *shard, const struct shard_options *options)
+{
+    mutex_init(&shard->lock);
+    shard->memory = options->memory;
+    shard->totals = options->totals;
+    size_t expected = options->share_bytes / EXPECTED_ENTRY_BYTES;
+    if (expected < EXPECTED_ENTRIES_MIN)
+        expected = EXPECTED_ENTRIES_MIN;
+    shard->policy = policy_ops->open(options->memory, options->share_bytes);
+    return shard->policy != NULL && index_open(&shard->index, options->memory, expected) &&
+           stripes_open(&shard->stripes, options->memory, options->stripe_count) &&
+           flights_open(&shard->flights, options->memory) &&
+           nodes_open(&shard->nodes, options->memory);
+}
+
+void shard_close(struct shard *shard)
+{
+    if (shard->memory == NULL)
+        return;
+    nodes_close(&shard->nodes);
+    if (shard->flights.buckets != NULL)
+        flights_close(&shard->flights, shard->memory);
+    stripes_close(&shard->stripes, shard->memory);
+    index_close(&shard->index);
+    if (shard->policy != NULL)
+        shard->policy->ops->close(&shard->policy);
+    mutex_deinit(&shard->lock);
+    shard->memory = NULL;
+}
+
+static void count_bytes(struct shard *shard, const struct entry *entry, size_t size, bool is_added)
+{
+    void (*change)(atomic_size_t *, size_t) = is_added ? memory_add : memory_sub;
+    change(&shard->bytes, size);
+    change(&shard->totals->kind_bytes[entry_kind(entry) - 1], size);
+    if (entry_flags(entry) & SLOT_NEGATIVE)
+        change(&shard->totals->negative_bytes, size);
+}
+
+/* What follows once an entry has left index and queue. */
+static void retire(struct shard *shard, struct reclaimer *reclaimer, struct entry *entry,
+                   enum shard_reason reason) REQUIRES(shard->lock)
+{
+    expiry_unlink(&shard->expiry[expiry_kind(entry)], shard->memory, entry);
+    count_bytes(shard, entry, entry_size(shard->memory, entry), false);
+    shard->removed[reason][entry_kind(entry) - 1]++;
+    if (entry_kind(entry) == ENTRY_PAGE)
+        node_page_remove(&shard->nodes, entry);
+    reclaim_entry(reclaimer, entry);
+}
+
+bool shard_publish(struct shard *shard, struct reclaimer *reclaimer, struct entry *entry,
+                   struct node *node)
+{
+    if (node != NULL && !node_page_add(&shard->nodes, node, entry))
+        return false;
+    struct entry *previous = NULL;
+    entry_mark_published(shard->memory, entry);
+    if (!index_set(&shard->index, reclaimer, entry, &previous)) {
+        entry_flags_set(entry, 0, SLOT_LIVE);
+        if (node != NULL)
+            node_page_remove(&shard->nodes, entry);
+        return false;
+    }
+    if (previous != NULL) {
+        shard->policy->ops->remove(shard->policy, previous, true);
+        retire(shard, reclaimer, previous, SHARD_REPLACED);
+    }
+    shard->policy->ops->admit(shard->policy, entry);
+    expiry_push(&shard->expiry[expiry_kind(entry)], shard->memory, entry);
+    count_bytes(shard, entry, entry_size(shard->memory, entry), true);
+    return true;
+}
+
+void shard_remove(struct shard *shard, struct reclaimer *reclaimer, struct entry *entry,
+                  enum shard_reason reason)
+{
+    index_remove(&shard->index, entry);
+    shard->policy->ops->remove(shard->policy, entry, reason == SHARD_WRITTEN);
+    retire(shard, reclaimer, entry, reason);
+}
+
+bool shard_remove_key(struct shard *shard, struct reclaimer *reclaimer, const struct entry *probe,
+                      enum shard_reason reason)
+{
+    struct entry *entry = index_get(&shard->index, probe);
+    if (entry != NULL)
+        shard_remove(shard, reclaimer, entry, reason);
+    return entry != NULL;
+}
+
+static void mark_dirty(struct shard *shard, struct loading *loading) REQUIRES(shard->lock)
+{
+    loading->is_dirty = true;
+    if (loading->flight != NULL)
+        flight_detach(&shard->flights, loading->flight);
+}
+
+uint32_t shard_touch_node(struct shard *shard, struct reclaimer *reclaimer, struct node *node,
+                          struct bytes sort)
+{
+    uint32_t removed = 0;
+    node->holds++;
+    /* From the end: a removed page's place is taken by the last. */
+    for (uint16_t i = node->page_count; i-- > 0;) {
+        struct entry *page = memory_at(shard->memory, node->pages[i]);
+        struct key_interval interval = page_interval(page);
+        if (key_interval_holds(&interval, sort)) {
+            shard_remove(shard, reclaimer, page, SHARD_WRITTEN);
+            removed++;
+        }
+    }
+    for (struct loading *loading = node->loadings; loading != NULL; loading = loading->next)
+        if (key_interval_holds(&loading->interval, sort))
+            mark_dirty(shard, loading);
+    node->holds--;
+    node_drop_if_idle(&shard->nodes, node);
+    return removed;
+}
+
+void shard_disown_fetches(struct shard *shard)
+{
+    stripes_bump_all(&shard->stripes);
+    flight_detach_all(&shard->flights);
+    for (uint32_t i = 0; i < shard->nodes.bucket_count; i++)
+        for (struct node *node = nodes_bucket(&shard->nodes, i); node != NULL; node = node->next)
+            for (struct loading *loading = node->loadings; loading != NULL; loading = loading->next)
+                mark_dirty(shard, loading);
+}
+
+size_t shard_evict(struct shard *shard, struct reclaimer *reclaimer, unsigned kinds,
+                   unsigned size_class, uint32_t *slot_size)
+{
+    struct entry *entry = shard->policy->ops->victim(shard->policy, kinds, size_class);
+    if (entry == NULL)
+        return 0;
+    size_t size = entry_size(shard->memory, entry);
+    *slot_size = entry_flags(entry) & SLOT_LARGE ? 0 : (uint32_t)size;
+    index_remove(&shard->index, entry);
+    retire(shard, reclaimer, entry, SHARD_EVICTED);
+    return size;
+}
+
+uint32_t shard_expire(struct shard *shard, struct reclaimer *reclaimer, enum expiry_kind kind,
+                      uint32_t ttl_ms, uint32_t now_ms, uint32_t count_max)
+{
+    uint32_t count = 0;
+    while (count < count_max && shard->expiry[kind].oldest != 0) {
+        struct entry *oldest = memory_at(shard->memory, shard->expiry[kind].oldest);
+        if (!expiry_is_due(oldest, ttl_ms, now_ms))
+            break;
+        shard_remove(shard, reclaimer, oldest, SHARD_EXPIRED);
+        count++;
+    }
+    return count;
+}
+
+void shard_relocate(struct shard *shard, struct reclaimer *reclaimer, struct entry *entry)
+{
+    struct entry *copy = entry_counter(entry) > 0 ? entry_move(shard->memory, entry) : NULL;
+    if (copy == NULL) {
+        shard_remove(shard, reclaimer, entry, SHARD_EVICTED);
+        return;
+    }
+    struct entry *previous = NULL;
+    entry_mark_published(shard->memory, copy);
+    /* Takes the place of its original: the table need not grow. */
+    ensure(index_set(&shard->index, reclaimer, copy, &previous) && previous == entry);
+    shard->policy->ops->moved(shard->policy, entry, copy);
+    expiry_moved(&shard->expiry[expiry_kind(copy)], shard->memory, copy);
+    if (entry_kind(copy) == ENTRY_PAGE)
+        node_page_moved(&shard->nodes, entry, copy);
+    reclaim_entry(reclaimer, entry);
+}

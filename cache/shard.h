@@ -1,0 +1,85 @@
+/* shard.h - one shard: its index, queues, lists, stripes, flights and nodes, under one lock.
+ *
+ * A hash's top bits choose the shard: an item's its key's hash, a page's its partition's, so that a
+ * page and its node share a lock.
+ * Threads: one writer at a time, under `lock`; readers use shard->index alone, inside an epoch
+ * section. What removes or publishes is called inside the lock and a section. */
+#pragma once
+
+#include "cache/expiry.h"
+#include "cache/flight.h"
+#include "cache/index.h"
+#include "cache/interval.h"
+#include "cache/policy.h"
+#include "cache/stripe.h"
+
+/* What all shards add up to. */
+struct shard_totals {
+    atomic_size_t kind_bytes[ENTRY_KINDS], negative_bytes;
+};
+
+/* Why an entry goes. */
+enum shard_reason { SHARD_WRITTEN, SHARD_REPLACED, SHARD_EVICTED, SHARD_EXPIRED, SHARD_PURGED };
+enum { SHARD_REASONS = 5 };
+
+struct shard {
+    /* Constant after shard_open. */
+    struct memory *memory;
+    struct shard_totals *totals;
+
+    /* Published: written under lock, read inside an epoch section. */
+    struct index index;
+
+    /* Guarded by lock. */
+    _Alignas(64) struct mutex lock;
+    struct policy *policy;
+    struct stripes stripes;
+    struct flights flights;
+    struct nodes nodes;
+    struct expiry_list expiry[EXPIRY_KINDS];
+    uint64_t removed[SHARD_REASONS][ENTRY_KINDS];
+    unsigned long tidy_at;
+
+    /* Atomic, relaxed. */
+    atomic_size_t bytes; /* slots of its entries */
+};
+
+struct shard_options {
+    size_t share_bytes;
+    uint32_t stripe_count;
+    struct memory *memory;
+    struct shard_totals *totals;
+};
+
+/* shard  zeroed. False without memory; shard_close() then undoes what there is. */
+MUST_CHECK bool shard_open(struct shard *shard, const struct shard_options *options);
+/* No entry is freed one by one: the memory goes with the cache. */
+void shard_close(struct shard *shard);
+
+/* Publishes an entry in place of what has its key. `node`: a page's. False without memory; the
+ * entry is then still the caller's. */
+MUST_CHECK bool shard_publish(struct shard *shard, struct reclaimer *reclaimer, struct entry *entry,
+                              struct node *node) REQUIRES(shard->lock);
+void shard_remove(struct shard *shard, struct reclaimer *reclaimer, struct entry *entry,
+                  enum shard_reason reason) REQUIRES(shard->lock);
+/* True if there was one. */
+bool shard_remove_key(struct shard *shard, struct reclaimer *reclaimer, const struct entry *probe,
+                      enum shard_reason reason) REQUIRES(shard->lock);
+
+/* A written key: removes the pages of the node whose interval holds it, marks those being loaded.
+ */
+uint32_t shard_touch_node(struct shard *shard, struct reclaimer *reclaimer, struct node *node,
+                          struct bytes sort) REQUIRES(shard->lock);
+/* Everything may be written: nothing being fetched is kept or joined. */
+void shard_disown_fetches(struct shard *shard) REQUIRES(shard->lock);
+
+/* Evicts one entry. Returns its bytes, 0 when nothing qualifies; arguments as policy->victim.
+ * slot_size  what became free: the entry's, 0 for a large one */
+size_t shard_evict(struct shard *shard, struct reclaimer *reclaimer, unsigned kinds,
+                   unsigned size_class, uint32_t *slot_size) REQUIRES(shard->lock);
+/* Removes at most `count_max` entries of the list that are due. Returns how many. */
+uint32_t shard_expire(struct shard *shard, struct reclaimer *reclaimer, enum expiry_kind kind,
+                      uint32_t ttl_ms, uint32_t now_ms, uint32_t count_max) REQUIRES(shard->lock);
+/* For a run that is given up: moves the entry elsewhere if it was used lately, else evicts it. */
+void shard_relocate(struct shard *shard, struct reclaimer *reclaimer, struct entry *entry)
+    REQUIRES(shard->lock);

@@ -1,0 +1,373 @@
+#include "cache/write.h"
+
+#include "cache/item_cache.h"
+#include "cache/room.h"
+#include "protocol/ensure.h"
+
+/* One key between intent and done. In the call's arena. */
+struct raised {
+    struct raised *next;
+    uint32_t table_id;
+    bool is_all;
+    bool is_late; /* never announced: its image may be older than another write's */
+    struct item_key key;
+    const struct entry *probe;
+    struct partition_ref partition;
+    uint32_t ver; /* of the item's stripe after the latest intent */
+    struct pending_key pending;
+};
+
+/* A write on its way. In the call's arena. */
+struct write {
+    struct cache_lane *lane;
+    struct call *call;
+    void (*complete)(struct call *call);
+    void *owner;
+    struct raised *raised;
+    struct raised first, all; /* most writes need one; `all` when there is no memory for more */
+    bool is_first_used;
+};
+
+static void intent_all(struct cache *cache, struct reclaimer *reclaimer, uint32_t table_id,
+                       int raise)
+{
+    for (uint32_t i = 0; i < cache->shard_count; i++) {
+        struct shard *shard = &cache->shards[i];
+        mutex_lock(&shard->lock);
+        ensure(raise >= 0 || shard->stripes.pending_all > 0);
+        shard->stripes.pending_all += (uint32_t)raise;
+        mutex_unlock(&shard->lock);
+    }
+    cache_purge_table(cache, reclaimer, table_id);
+}
+
+static void intent_item(struct cache_lane *lane, struct raised *raised, bool is_first)
+{
+    struct shard *shard = cache_shard(lane->cache, raised->probe->hash);
+    shard_enter(shard, lane->reclaimer);
+    struct stripe *stripe = stripe_of(&shard->stripes, raised->probe->hash);
+    raised->ver = ++stripe->ver;
+    stripe->pending += is_first;
+    struct flight *flight = flight_find(&shard->flights, raised->probe);
+    if (flight != NULL)
+        flight_detach(&shard->flights, flight);
+    if (shard_remove_key(shard, lane->reclaimer, raised->probe, SHARD_WRITTEN))
+        count(&lane->counters.invalidated_items, 1);
+    shard_leave(shard, lane->reclaimer);
+}
+
+static void intent_partition(struct cache_lane *lane, struct raised *raised, bool is_first)
+{
+    struct shard *shard = cache_shard(lane->cache, raised->partition.hash);
+    shard_enter(shard, lane->reclaimer);
+    *stripe_of_partition(&shard->stripes, raised->partition.hash) += is_first;
+    struct node *node = node_find(&shard->nodes, &raised->partition);
+    if (node != NULL) {
+        if (raised->pending.node == NULL)
+            node_pending_add(node, &raised->pending);
+        count(&lane->counters.invalidated_pages,
+              shard_touch_node(shard, lane->reclaimer, node, raised->pending.sort));
+    }
+    shard_leave(shard, lane->reclaimer);
+}
+
+static void intent(struct cache_lane *lane, struct raised *raised, bool is_first)
+{
+    if (raised->is_all) {
+        intent_all(lane->cache, lane->reclaimer, raised->table_id, is_first);
+        return;
+    }
+    intent_item(lane, raised, is_first);
+    intent_partition(lane, raised, is_first);
+}
+
+/* entry  the new image, not yet published, or NULL; passes */
+static void done_item(struct cache_lane *lane, struct raised *raised, struct entry *entry,
+                      bool is_known)
+{
+    struct shard *shard = cache_shard(lane->cache, raised->probe->hash);
+    bool is_kept = false;
+    size_t size = entry == NULL ? 0 : entry_size(shard->memory, entry);
+    shard_enter(shard, lane->reclaimer);
+    struct stripe *stripe = stripe_of(&shard->stripes, raised->probe->hash);
+    bool is_alone = stripe->ver == raised->ver;
+    stripe->ver++;
+    if (is_known) {
+        ensure(stripe->pending > 0);
+        stripe->pending--;
+    }
+    if (entry != NULL && is_alone && stripe->pending == 0 && shard->stripes.pending_all == 0)
+        is_kept = shard_publish(shard, lane->reclaimer, entry, NULL);
+    /* Another write may have installed its own meanwhile. */
+    if (!is_kept && shard_remove_key(shard, lane->reclaimer, raised->probe, SHARD_WRITTEN))
+        count(&lane->counters.invalidated_items, 1);
+    shard_leave(shard, lane->reclaimer);
+    if (is_kept) {
+        count(&lane->counters.write_fills, 1);
+        room_refill(lane, shard, size);
+    } else if (entry != NULL) {
+        count(&lane->counters.dropped_image, 1);
+        entry_drop(shard->memory, entry);
+    }
+}
+
+static void done_partition(struct cache_lane *lane, struct raised *raised, bool is_known)
+{
+    struct shard *shard = cache_shard(lane->cache, raised->partition.hash);
+    shard_enter(shard, lane->reclaimer);
+    if (is_known) {
+        uint32_t *pending = stripe_of_partition(&shard->stripes, raised->partition.hash);
+        ensure(*pending > 0);
+        --*pending;
+    }
+    node_pending_remove(&raised->pending);
+    struct node *node = node_find(&shard->nodes, &raised->partition);
+    if (node != NULL) {
+        /* Its key is not known to the node any longer: blind while the stripe stays raised. */
+        node->is_blind = node->is_blind || !is_known;
+        count(&lane->counters.invalidated_pages,
+              shard_touch_node(shard, lane->reclaimer, node, raised->pending.sort));
+    }
+    shard_leave(shard, lane->reclaimer);
+}
+
+/* Remembers to lower later what stays raised. False when the ring is full: then nothing is kept or
+ * joined anywhere for as long, and it may be lowered now. */
+static bool keep_raised(struct cache *cache, const struct raised *raised, uint64_t now_us)
+{
+    uint64_t until_us = now_us + UNKNOWN_WRITE_LIFE_US;
+    mutex_lock(&cache->unknown_lock);
+    bool is_room = cache->unknown_count < UNKNOWN_WRITES_MAX;
+    if (is_room) {
+        uint32_t at = (cache->unknown_first + cache->unknown_count++) % UNKNOWN_WRITES_MAX;
+        cache->unknown[at] = (struct unknown_write){
+            .until_us = until_us,
+            .is_all = raised->is_all,
+            .item_hash = raised->is_all ? 0 : raised->probe->hash,
+            .partition_hash = raised->partition.hash,
+        };
+    } else if (!cache_is_quiet(cache, until_us)) {
+        atomic_store_explicit(&cache->quiet_until_us, until_us, memory_order_relaxed);
+    }
+    mutex_unlock(&cache->unknown_lock);
+    return is_room;
+}
+
+static void done(struct cache_lane *lane, struct raised *raised, struct entry *entry, bool is_known,
+                 uint64_t now_us)
+{
+    is_known = is_known || !keep_raised(lane->cache, raised, now_us);
+    if (raised->is_all) {
+        intent_all(lane->cache, lane->reclaimer, raised->table_id, is_known ? -1 : 0);
+        return;
+    }
+    done_item(lane, raised, entry, is_known);
+    done_partition(lane, raised, is_known);
+}
+
+/* Fills in what a touched key needs. False without memory. */
+static bool raised_init(struct cache_lane *lane, struct arena *arena, struct raised *raised,
+                        const struct touched *touched)
+{
+    *raised = (struct raised){.table_id = touched->table_id,
+                              .is_all = touched->is_all,
+                              .key = touched->key,
+                              .pending.sort = item_key_sort(touched->key)};
+    if (touched->is_all)
+        return true;
+    raised->probe = item_probe(lane->cache, NULL, arena, touched->table_id, touched->key);
+    return raised->probe != NULL &&
+           partition_ref_make(lane->cache, arena, touched->table_id,
+                              item_key_partition(touched->key), &raised->partition);
+}
+
+static struct raised *raised_find(const struct write *write, const struct touched *touched)
+{
+    struct raised *raised = write->raised;
+    while (raised != NULL &&
+           (raised->table_id != touched->table_id || raised->is_all != touched->is_all ||
+            !bytes_equal(raised->key.bytes, touched->key.bytes)))
+        raised = raised->next;
+    return raised;
+}
+
+static struct raised *raised_make(struct write *write, const struct touched *touched)
+{
+    struct arena *arena = write->call->arena;
+    struct raised *raised =
+        write->is_first_used ? arena_alloc(arena, sizeof *raised) : &write->first;
+    write->is_first_used = true;
+    if (raised == NULL || !raised_init(write->lane, arena, raised, touched)) {
+        /* Without memory to remember the key: as if everything were touched. */
+        if (raised_find(write, &(struct touched){.is_all = true}) != NULL)
+            return NULL;
+        raised = &write->all;
+        *raised = (struct raised){.is_all = true};
+    }
+    raised->next = write->raised;
+    write->raised = raised;
+    return raised;
+}
+
+void write_intent(void *arg, struct call *call)
+{
+    struct cache_lane *lane = arg;
+    struct write *write = call->owner;
+    ensure(write->lane == lane && !lane->is_in_section);
+    for (size_t i = 0; i < call->reply.touched_count; i++) {
+        struct raised *raised = raised_find(write, &call->reply.touched[i]);
+        bool is_first = raised == NULL;
+        if (is_first)
+            raised = raised_make(write, &call->reply.touched[i]);
+        if (raised != NULL)
+            intent(lane, raised, is_first);
+    }
+}
+
+/* The new image as an entry, where it may be of use. */
+static struct entry *image_entry(struct write *write, const struct raised *raised)
+{
+    const struct call *call = write->call;
+    struct cache *cache = write->lane->cache;
+    const struct touched *touched = NULL;
+    for (size_t i = 0; i < call->reply.touched_count && touched == NULL; i++)
+        if (raised_find(write, &call->reply.touched[i]) == raised)
+            touched = &call->reply.touched[i];
+    if (call->reply.status != STATUS_OK || raised->is_all || raised->is_late || touched == NULL ||
+        !touched->is_image_known || cache_is_quiet(cache, call->now_us))
+        return NULL;
+    reclaim_begin(write->lane->reclaimer);
+    bool is_enabled = cache_policy(cache)->is_enabled;
+    reclaim_end(write->lane->reclaimer);
+    if (!is_enabled)
+        return NULL;
+    struct entry_source source = {
+        .probe = raised->probe,
+        .body = touched->image,
+        .is_negative = !bytes_given(touched->image),
+        .stored_ms = cache_now_ms(cache, call->now_us),
+    };
+    return room_make_entry(write->lane, cache_shard(cache, raised->probe->hash), &source);
+}
+
+/* What a write that happened touched without having announced it: better late than never. */
+static void intent_late(struct write *write)
+{
+    struct call *call = write->call;
+    for (size_t i = 0; i < call->reply.touched_count; i++) {
+        if (raised_find(write, &call->reply.touched[i]) != NULL)
+            continue;
+        struct raised *raised = raised_make(write, &call->reply.touched[i]);
+        if (raised == NULL)
+            continue;
+        raised->is_late = true;
+        intent(write->lane, raised, true);
+    }
+}
+
+static void end(struct write *write)
+{
+    struct call *call = write->call;
+    call->complete = write->complete;
+    call->owner = write->owner;
+    if (call->now_us > write->lane->now_us)
+        write->lane->now_us = call->now_us;
+    bool is_known = call->reply.status != STATUS_OUTCOME_UNKNOWN;
+    count(&write->lane->counters.writes, 1);
+    if (call->reply.status == STATUS_OK || !is_known)
+        intent_late(write);
+    if (!is_known)
+        count(&write->lane->counters.writes_unknown, 1);
+    for (struct raised *raised = write->raised; raised != NULL; raised = raised->next)
+        done(write->lane, raised, image_entry(write, raised), is_known, call->now_us);
+}
+
+static void completed(struct call *call)
+{
+    struct write *write = call->owner;
+    end(write);
+    call->complete(call);
+}
+
+enum submit write_submit(struct cache_lane *lane, struct call *call)
+{
+    lane_section_end(lane);
+    struct write *write = arena_alloc(call->arena, sizeof *write);
+    if (write == NULL)
+        return call_fail(call, STATUS_NO_MEMORY);
+    *write = (struct write){
+        .lane = lane, .call = call, .complete = call->complete, .owner = call->owner};
+    call->complete = completed;
+    call->owner = write;
+    enum submit submit = lane->below->ops->submit(lane->below, call);
+    if (submit == SUBMIT_PENDING)
+        return SUBMIT_PENDING;
+    if (submit == SUBMIT_KEEP) {
+        ensure(call->is_passing && write->raised == NULL);
+        call->complete = write->complete;
+        call->owner = write->owner;
+        return SUBMIT_KEEP;
+    }
+    end(write);
+    return SUBMIT_DONE;
+}
+
+void write_check(struct cache_lane *lane, const struct call *call, const struct entry *probe)
+{
+    const struct reply *reply = &call->reply;
+    if (reply->status != STATUS_OK)
+        return;
+    struct shard *shard = cache_shard(lane->cache, probe->hash);
+    reclaim_begin(lane->reclaimer);
+    const struct entry *entry = index_get(&shard->index, probe);
+    bool is_unlike = false;
+    if (entry != NULL && entry_flags(entry) & SLOT_NEGATIVE)
+        is_unlike = !reply_is_no_item(reply->body);
+    else if (entry != NULL)
+        is_unlike = !entry_body_equals(shard->memory, entry, reply->body);
+    reclaim_end(lane->reclaimer);
+    if (!is_unlike)
+        return;
+    count(&lane->counters.unlike_entries, 1);
+    struct touched touched = {.table_id = entry_table_id(probe), .key = call->request.item_key};
+    struct raised raised;
+    if (!raised_init(lane, call->arena, &raised, &touched)) {
+        cache_purge_table(lane->cache, lane->reclaimer, touched.table_id);
+        return;
+    }
+    intent(lane, &raised, true);
+    done_item(lane, &raised, NULL, true);
+    done_partition(lane, &raised, true);
+}
+
+void write_expire_unknown(struct cache *cache, struct reclaimer *reclaimer, uint64_t now_us)
+{
+    for (;;) {
+        struct unknown_write oldest = {0};
+        mutex_lock(&cache->unknown_lock);
+        bool is_due =
+            cache->unknown_count > 0 && cache->unknown[cache->unknown_first].until_us <= now_us;
+        if (is_due) {
+            oldest = cache->unknown[cache->unknown_first];
+            cache->unknown_first = (cache->unknown_first + 1) % UNKNOWN_WRITES_MAX;
+            cache->unknown_count--;
+        }
+        mutex_unlock(&cache->unknown_lock);
+        if (!is_due)
+            return;
+        if (oldest.is_all) {
+            intent_all(cache, reclaimer, 0, -1);
+            continue;
+        }
+        struct shard *shard = cache_shard(cache, oldest.item_hash);
+        mutex_lock(&shard->lock);
+        struct stripe *stripe = stripe_of(&shard->stripes, oldest.item_hash);
+        stripe->ver++;
+        stripe->pending--;
+        mutex_unlock(&shard->lock);
+        shard = cache_shard(cache, oldest.partition_hash);
+        mutex_lock(&shard->lock);
+        --*stripe_of_partition(&shard->stripes, oldest.partition_hash);
+        mutex_unlock(&shard->lock);
+    }
+}

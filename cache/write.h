@@ -1,0 +1,19 @@
+/* write.h - write-through: what a write touches is forgotten before it and after it.
+ *
+ * Rules: tests/proof/item_rules.py (intent, done) and page_rules.py. Change both together.
+ * Threads: the lane's own. */
+#pragma once
+
+#include "cache/core.h"
+
+/* Passes a write down. Returns as backend_ops.submit. */
+enum submit write_submit(struct cache_lane *lane, struct call *call);
+
+/* lane_env.intent of the lane below. arg: the lane */
+void write_intent(void *arg, struct call *call);
+
+/* After a consistent read of an item: if the cached entry shows another, it goes. */
+void write_check(struct cache_lane *lane, const struct call *call, const struct entry *probe);
+
+/* Lowers what unknown writes kept raised for long enough. */
+void write_expire_unknown(struct cache *cache, struct reclaimer *reclaimer, uint64_t now_us);
