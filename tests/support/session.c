@@ -44,20 +44,38 @@ static struct bytes with_double_quotes(struct arena *arena, const char *json)
 typedef enum status (*from_json_fn)(struct bytes text, struct arena *arena, struct value *out,
                                     struct error *error);
 
-static struct bytes encode_json(struct arena *arena, const char *json, from_json_fn from_json)
+static enum status try_json(struct arena *arena, const char *json, from_json_fn from_json,
+                            struct bytes *out, struct error *error)
 {
     struct value value;
-    struct error error = {.text = ""};
     struct buffer buffer = {0};
-    if (from_json(with_double_quotes(arena, json), arena, &value, &error) != STATUS_OK ||
-        value_normalize(&value, &error) != STATUS_OK || !value_encode(&value, &buffer)) {
-        fprintf(stderr, "not understood: %.200s: %s\n", json, error.text);
-        abort();
-    }
-    struct bytes copy = arena_copy(arena, buffer_bytes(&buffer));
+    error->text[0] = '\0';
+    enum status status = from_json(with_double_quotes(arena, json), arena, &value, error);
+    if (status == STATUS_OK)
+        status = value_normalize(&value, error);
+    if (status != STATUS_OK)
+        return status;
+    ensure(value_encode(&value, &buffer));
+    *out = arena_copy(arena, buffer_bytes(&buffer));
     buffer_deinit(&buffer);
-    ensure(bytes_given(copy));
-    return copy;
+    ensure(bytes_given(*out));
+    return STATUS_OK;
+}
+
+static struct bytes encode_json(struct arena *arena, const char *json, from_json_fn from_json)
+{
+    struct error error;
+    struct bytes bytes;
+    if (try_json(arena, json, from_json, &bytes, &error) == STATUS_OK)
+        return bytes;
+    fprintf(stderr, "not understood: %.200s: %s\n", json, error.text);
+    abort();
+}
+
+enum status session_try_item(struct session *session, const char *json, struct bytes *out,
+                             struct error *error)
+{
+    return try_json(&session->arena, json, json_to_item, out, error);
 }
 
 struct bytes session_item(struct session *session, const char *json)

@@ -31,6 +31,9 @@ void session_forget(struct session *session);
  */
 struct bytes session_item(struct session *session, const char *json);
 struct bytes session_plain(struct session *session, const char *json);
+/* The same, for text that may be refused. */
+MUST_CHECK enum status session_try_item(struct session *session, const char *json,
+                                        struct bytes *out, struct error *error);
 /* Printable. */
 const char *session_json(struct session *session, struct bytes item);
 const char *session_plain_json(struct session *session, struct bytes map);

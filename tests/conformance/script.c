@@ -1,0 +1,457 @@
+#include "tests/conformance/script.h"
+
+#include "protocol/encoding/msgpack.h"
+#include "protocol/ensure.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { CASES_MAX = 256, LINES_MAX = 4096, TABLES_MAX = 8, EXPECTED_MAX = 64 };
+
+struct script {
+    char *text;
+    char *lines[LINES_MAX];
+    size_t line_count;
+    size_t cases[CASES_MAX]; /* index of the line that begins it */
+    size_t case_count;
+};
+
+/* ---- reading ---- */
+
+static char *read_file(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    ensure(file != NULL);
+    ensure(fseek(file, 0, SEEK_END) == 0);
+    long size = ftell(file);
+    rewind(file);
+    char *text = calloc(1, (size_t)size + 1);
+    ensure(text != NULL && fread(text, 1, (size_t)size, file) == (size_t)size);
+    fclose(file);
+    return text;
+}
+
+struct script *script_read(const char *path)
+{
+    struct script *script = calloc(1, sizeof *script);
+    ensure(script != NULL);
+    script->text = read_file(path);
+    char *rest = script->text;
+    for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
+        if (line[0] == '\0' || line[0] == '#')
+            continue;
+        ensure(script->line_count < LINES_MAX);
+        if (strncmp(line, "case ", 5) == 0) {
+            ensure(script->case_count < CASES_MAX);
+            script->cases[script->case_count++] = script->line_count;
+        }
+        ensure(script->case_count != 0);
+        script->lines[script->line_count++] = line;
+    }
+    return script;
+}
+
+void script_free(struct script *script)
+{
+    free(script->text);
+    free(script);
+}
+
+size_t script_cases(const struct script *script)
+{
+    return script->case_count;
+}
+
+const char *script_case_name(const struct script *script, size_t i)
+{
+    return script->lines[script->cases[i]] + 5;
+}
+
+/* ---- one case under way ---- */
+
+struct run {
+    struct session *session;
+    const char *line; /* being run, for the text */
+    char *why;
+    size_t why_size;
+    bool has_failed;
+    char tables[TABLES_MAX][300];
+    size_t table_count;
+    /* the last reply */
+    struct reply reply;
+    enum operation operation;
+    /* what it must be */
+    const char *expected[EXPECTED_MAX];
+    size_t expected_count;
+};
+
+static void fail_run(struct run *run, const char *format, ...) PRINTF_LIKE(2, 3);
+static void fail_run(struct run *run, const char *format, ...)
+{
+    if (run->has_failed)
+        return;
+    run->has_failed = true;
+    int size = snprintf(run->why, run->why_size, "%.200s\n    ", run->line);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(run->why + size, run->why_size - (size_t)size, format, args);
+    va_end(args);
+}
+
+static void append_text(struct buffer *buffer, const char *text, size_t size)
+{
+    ensure(buffer_append(buffer, bytes_of(text, size)));
+}
+
+/* Replaces $i and $(TEXT*N); the result is the session's. */
+static char *expand(struct run *run, const char *line, int i)
+{
+    struct buffer out = {0};
+    while (*line != '\0') {
+        const char *star = line[0] == '$' && line[1] == '(' ? strchr(line, '*') : NULL;
+        if (star != NULL) {
+            char *end;
+            unsigned long times = strtoul(star + 1, &end, 10);
+            ensure(*end == ')');
+            for (unsigned long k = 0; k < times; k++)
+                append_text(&out, line + 2, (size_t)(star - line - 2));
+            line = end + 1;
+        } else if (line[0] == '$' && line[1] == 'i') {
+            char number[16];
+            append_text(&out, number, (size_t)snprintf(number, sizeof number, "%d", i));
+            line += 2;
+        } else {
+            append_text(&out, line++, 1);
+        }
+    }
+    append_text(&out, "", 1);
+    struct bytes copy = arena_copy(&run->session->arena, buffer_bytes(&out));
+    ensure(bytes_given(copy));
+    buffer_deinit(&out);
+    return (char *)(uintptr_t)copy.data;
+}
+
+/* ---- words of a line ---- */
+
+static char *skip_blanks(char *at)
+{
+    while (*at == ' ')
+        at++;
+    return at;
+}
+
+static char *take_word(char **at)
+{
+    char *word = skip_blanks(*at);
+    char *end = word + strcspn(word, " ");
+    *at = *end == '\0' ? end : end + 1;
+    *end = '\0';
+    return word;
+}
+
+/* {..} with its matching brace, or ".." */
+static char *take_enclosed(char **at)
+{
+    char *begin = skip_blanks(*at), *end = begin;
+    if (*begin == '"') {
+        end = strchr(begin + 1, '"');
+        ensure(end != NULL);
+        *end = '\0';
+        *at = end + 1;
+        return begin + 1;
+    }
+    int depth = 0;
+    bool is_quoted = false;
+    do {
+        if (*end == '\\')
+            end++;
+        else if (*end == '"')
+            is_quoted = !is_quoted;
+        else if (!is_quoted && (*end == '{' || *end == '}'))
+            depth += *end == '{' ? 1 : -1;
+        ensure(*end != '\0');
+        end++;
+    } while (depth != 0);
+    *at = *end == '\0' ? end : end + 1;
+    *end = '\0';
+    return begin;
+}
+
+/* ---- requests ---- */
+
+/* Text that is no item is refused before it reaches a backend, with the same errors. */
+static bool parse_item(struct run *run, const char *json, struct bytes *out)
+{
+    run->reply.status = session_try_item(run->session, json, out, &run->reply.error);
+    run->reply.error.status = run->reply.status;
+    return run->reply.status == STATUS_OK;
+}
+
+static void run_call(struct run *run, struct session_call *call)
+{
+    session_run(run->session, call);
+    run->reply = call->call.reply;
+    if (bytes_given(call->body))
+        run->reply.body = arena_copy(&run->session->arena, call->body);
+    run->operation = call->call.request.operation;
+}
+
+static void run_key(struct run *run, enum operation operation, char *rest)
+{
+    const char *table = take_word(&rest);
+    struct session_call call;
+    session_call_init(&call, operation, table);
+    struct bytes item;
+    if (parse_item(run, rest, &item)) {
+        if (operation == OPERATION_PUT_ITEM)
+            call.call.request.item = item;
+        else
+            call.call.request.key = item;
+        run_call(run, &call);
+    }
+    session_call_deinit(&call);
+}
+
+static void run_query(struct run *run, char *rest)
+{
+    struct session_call call;
+    session_call_init(&call, OPERATION_QUERY, take_word(&rest));
+    struct request *request = &call.call.request;
+    request->key_condition.text = bytes_text(take_enclosed(&rest));
+    bool is_understood = true;
+    while (*skip_blanks(rest) != '\0' && is_understood) {
+        const char *word = take_word(&rest);
+        if (strcmp(word, "backward") == 0)
+            request->is_backward = true;
+        else if (strcmp(word, "limit") == 0)
+            request->limit = (uint32_t)strtoul(take_word(&rest), NULL, 10);
+        else if (strcmp(word, "names") == 0)
+            request->key_condition.names = session_plain(run->session, take_enclosed(&rest));
+        else if (strcmp(word, "values") == 0)
+            is_understood = parse_item(run, take_enclosed(&rest), &request->key_condition.values);
+        else if (strcmp(word, "start") == 0)
+            is_understood = parse_item(run, take_enclosed(&rest), &request->start_key);
+        else
+            ensure(!"query takes names, values, start, limit, backward");
+    }
+    if (is_understood)
+        run_call(run, &call);
+    session_call_deinit(&call);
+}
+
+static void remember_table(struct run *run, const char *name)
+{
+    ensure(run->table_count < TABLES_MAX);
+    snprintf(run->tables[run->table_count++], sizeof run->tables[0], "%s", name);
+}
+
+static void run_table(struct run *run, enum operation operation, char *rest)
+{
+    struct session_call call;
+    const char *name = take_word(&rest);
+    session_call_init(&call, operation, *name == '\0' ? NULL : name);
+    if (operation == OPERATION_LIST_TABLES) {
+        call.call.request.limit = (uint32_t)strtoul(name, NULL, 10);
+        char *start = take_word(&rest);
+        call.call.request.table_name = *start == '\0' ? BYTES_NONE : bytes_text(start);
+    }
+    run_call(run, &call);
+    session_call_deinit(&call);
+}
+
+static void run_define(struct run *run, char *rest)
+{
+    struct session_call call;
+    session_call_init(&call, OPERATION_CREATE_TABLE, NULL);
+    call.call.request.definition = session_plain(run->session, rest);
+    run_call(run, &call);
+    struct bytes name;
+    if (run->reply.status == STATUS_OK &&
+        item_find(call.call.request.definition, BYTES_LITERAL("TableName"), &name)) {
+        struct msgpack_cursor cursor = msgpack_cursor_of(name);
+        char text[300];
+        ensure(msgpack_read_str(&cursor, &name));
+        snprintf(text, sizeof text, "%.*s", (int)name.size, (const char *)name.data);
+        remember_table(run, text);
+    }
+    session_call_deinit(&call);
+}
+
+static void run_create(struct run *run, char *rest)
+{
+    const char *table = take_word(&rest), *partition = take_word(&rest), *sort = take_word(&rest);
+    run->reply = session_create(run->session, table, partition, *sort == '\0' ? NULL : sort);
+    run->operation = OPERATION_CREATE_TABLE;
+    if (run->reply.status == STATUS_OK)
+        remember_table(run, table);
+}
+
+static void run_request(struct run *run, const char *line, int i)
+{
+    char *rest = expand(run, line, i);
+    const char *verb = take_word(&rest);
+    reply_init(&run->reply);
+    if (strcmp(verb, "create") == 0)
+        run_create(run, rest);
+    else if (strcmp(verb, "define") == 0)
+        run_define(run, rest);
+    else if (strcmp(verb, "put") == 0)
+        run_key(run, OPERATION_PUT_ITEM, rest);
+    else if (strcmp(verb, "get") == 0)
+        run_key(run, OPERATION_GET_ITEM, rest);
+    else if (strcmp(verb, "delete") == 0)
+        run_key(run, OPERATION_DELETE_ITEM, rest);
+    else if (strcmp(verb, "query") == 0)
+        run_query(run, rest);
+    else if (strcmp(verb, "describe") == 0)
+        run_table(run, OPERATION_DESCRIBE_TABLE, rest);
+    else if (strcmp(verb, "drop") == 0)
+        run_table(run, OPERATION_DELETE_TABLE, rest);
+    else if (strcmp(verb, "list") == 0)
+        run_table(run, OPERATION_LIST_TABLES, rest);
+    else
+        fail_run(run, "the script says \"%s\", which is no request", verb);
+}
+
+/* ---- replies ---- */
+
+static void check_error(struct run *run, const char *expected)
+{
+    const char *colon = strchr(expected, ':');
+    size_t name_size = colon == NULL ? strlen(expected) : (size_t)(colon - expected);
+    const char *name = status_name(run->reply.status), *text = error_text(&run->reply.error);
+    if (run->reply.status == STATUS_OK)
+        fail_run(run, "succeeded, must fail with %s", expected);
+    else if (strlen(name) != name_size || strncmp(name, expected, name_size) != 0 ||
+             (colon != NULL && strstr(text, colon + 2) == NULL))
+        fail_run(run, "failed with %s: %s\n    must fail with %s", name, text, expected);
+}
+
+static bool is_nil(struct bytes bytes)
+{
+    return bytes.size == 1 && bytes.data[0] == 0xc0;
+}
+
+static void check_item(struct run *run, struct bytes found, const char *json)
+{
+    struct bytes wanted = session_item(run->session, json);
+    if (!bytes_equal(found, wanted))
+        fail_run(run, "answered %.600s\n    must answer %.600s",
+                 is_nil(found) ? "nothing" : session_json(run->session, found), json);
+}
+
+static void check_page(struct run *run)
+{
+    struct msgpack_cursor cursor = msgpack_cursor_of(run->reply.body);
+    uint32_t three = 0, count = 0;
+    uint64_t scanned = 0;
+    struct bytes item = BYTES_NONE, last = BYTES_NONE;
+    ensure(msgpack_read_array(&cursor, &three) && three == 3);
+    ensure(msgpack_read_array(&cursor, &count));
+    uint32_t wanted = (uint32_t)strtoul(run->expected[0] + 5, NULL, 10);
+    if (count != wanted || run->reply.count != wanted)
+        fail_run(run, "the page has %u items, must have %u", count, wanted);
+    size_t at = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        ensure(msgpack_skip(&cursor, &item));
+        if (at < run->expected_count && run->expected[at][0] == '{')
+            check_item(run, item, run->expected[at++]);
+    }
+    ensure(msgpack_read_uint(&cursor, &scanned) && msgpack_skip(&cursor, &last));
+    ensure(cursor.at == cursor.end);
+    if (scanned != count)
+        fail_run(run, "ScannedCount is %llu, must be %u", (unsigned long long)scanned, count);
+    if (at < run->expected_count)
+        check_item(run, last, run->expected[at] + 5);
+    else if (!is_nil(last))
+        fail_run(run, "LastEvaluatedKey is %s, must not be there",
+                 session_json(run->session, last));
+}
+
+static void check_contains(struct run *run)
+{
+    const char *body = session_plain_json(run->session, run->reply.body);
+    for (size_t i = 0; i < run->expected_count; i++) {
+        const char *wanted = run->expected[i];
+        bool is_negative = strncmp(wanted, "lacks ", 6) == 0;
+        wanted += is_negative ? 6 : 9;
+        if ((strstr(body, wanted) == NULL) != is_negative)
+            fail_run(run, "answered %.900s\n    which must %s %s", body,
+                     is_negative ? "lack" : "contain", wanted);
+    }
+}
+
+static void check_reply(struct run *run)
+{
+    const char *first = run->expected_count == 0 ? "" : run->expected[0];
+    if (strncmp(first, "error ", 6) == 0) {
+        check_error(run, first + 6);
+        return;
+    }
+    if (run->reply.status != STATUS_OK) {
+        fail_run(run, "failed with %s: %s", status_name(run->reply.status),
+                 error_text(&run->reply.error));
+        return;
+    }
+    if (first[0] == '{')
+        check_item(run, run->reply.body, first);
+    else if (strcmp(first, "absent") == 0 && !is_nil(run->reply.body))
+        fail_run(run, "answered %.600s\n    must answer nothing",
+                 session_json(run->session, run->reply.body));
+    else if (strncmp(first, "page ", 5) == 0)
+        check_page(run);
+    else if (strncmp(first, "contains ", 9) == 0 || strncmp(first, "lacks ", 6) == 0)
+        check_contains(run);
+    else
+        ensure(first[0] == '\0' || strcmp(first, "absent") == 0);
+}
+
+static size_t collect_expected(struct run *run, const struct script *script, size_t line)
+{
+    run->expected_count = 0;
+    while (line < script->line_count) {
+        const char *text = script->lines[line];
+        text += strspn(text, " ");
+        if (strncmp(text, "-> ", 3) != 0)
+            break;
+        ensure(run->expected_count < EXPECTED_MAX);
+        run->expected[run->expected_count++] = expand(run, text + 3, 0);
+        line++;
+    }
+    return line;
+}
+
+static void run_line(struct run *run, const char *line)
+{
+    int times = 1, at = 0;
+    run->line = line;
+    if (sscanf(line, "repeat %d %n", &times, &at) == 1)
+        line += at;
+    for (int i = 1; i <= times; i++) {
+        run_request(run, line, i);
+        check_reply(run);
+    }
+}
+
+static void drop_tables(struct run *run)
+{
+    for (size_t i = 0; i < run->table_count; i++)
+        (void)session_table(run->session, OPERATION_DELETE_TABLE, run->tables[i]);
+}
+
+bool script_run(const struct script *script, size_t i, struct session *session, char *why,
+                size_t why_size)
+{
+    struct run run = {.session = session, .why = why, .why_size = why_size};
+    size_t end = i + 1 < script->case_count ? script->cases[i + 1] : script->line_count;
+    for (size_t line = script->cases[i] + 1; line < end && !run.has_failed;) {
+        const char *text = script->lines[line];
+        line = collect_expected(&run, script, line + 1);
+        run_line(&run, text);
+    }
+    drop_tables(&run);
+    session_forget(session);
+    return !run.has_failed;
+}

@@ -1,0 +1,36 @@
+/* script.h - conformance cases as text: requests, and what they must be answered.
+ *
+ *     case 9: numbers sort by value             a name that is a sentence
+ *     create T p:S s:N                          tables of a case are deleted after it
+ *     put T {"p":{"S":"k"},"s":{"N":"10"}}
+ *     delete T {KEY}     get T {KEY}
+ *       -> {"p":{"S":"k"},"s":{"N":"10"}}       get: the item, exactly
+ *       -> absent                               get: no item
+ *     query T "p = :p AND s > :s" values {..} names {..} start {..} limit 2 backward
+ *       -> page 2                               items in the page; their order and bytes follow
+ *       -> {..}                                 (none listed: only the number counts)
+ *       -> last {..}                            LastEvaluatedKey; not listed: there is none
+ *     define {..}                               CreateTable with plain JSON
+ *     describe T    drop T    list [LIMIT [START]]
+ *       -> contains "ItemCount":2               of the body as plain JSON
+ *     any request
+ *       -> error ValidationException: part of the text
+ *     repeat 3 put T {"p":{"S":"$i"}}           $i is 1, 2, 3
+ *
+ * $(TEXT*N) anywhere stands for N times TEXT. Without "->" a request must succeed. # begins a
+ * comment line. */
+#pragma once
+
+#include "tests/support/session.h"
+
+struct script;
+
+/* Fails the process when the file cannot be read or understood. */
+struct script *script_read(const char *path);
+void script_free(struct script *script);
+size_t script_cases(const struct script *script);
+const char *script_case_name(const struct script *script, size_t i);
+
+/* Runs a case; false and a text in `why` when a reply was another. */
+bool script_run(const struct script *script, size_t i, struct session *session, char *why,
+                size_t why_size);
