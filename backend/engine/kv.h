@@ -31,6 +31,7 @@ struct kv_read {
     bool is_backward;
     bool is_large; /* may examine more than 256 KiB: straight to a reader thread */
     kv_visit_fn visit;
+    uint32_t records_max; /* a hint: visit ends the read after at most so many; 0: unknown */
 
     struct arena *arena;
     uint64_t deadline_us;

@@ -181,6 +181,7 @@ enum submit query_begin(struct action *action)
     action->page.size = HEADS_MAX;
     action->read.is_backward = action->call->request.is_backward;
     action->read.visit = query_visit;
+    action->read.records_max = action->call->request.limit;
     action->read_done = query_done;
     return action_read(action);
 }
