@@ -1,0 +1,537 @@
+/* What kv.h promises, on every store: KV_URLS lists them. */
+#include "tests/unit/backend/kv_suite.h"
+
+#include "protocol/ensure.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static const char *url;
+static struct store_under_test store;
+
+static int set_up(void **state)
+{
+    (void)state;
+    store_set_up(&store, url, SYNC_NONE, NULL, NULL);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    store_tear_down(&store);
+    return 0;
+}
+
+/* Each test works below a prefix of its own. */
+static const char *key(const char *name)
+{
+    static char keys[16][64];
+    static size_t at;
+    char *out = keys[at++ % 16];
+    snprintf(out, sizeof keys[0], "test/%s", name);
+    return out;
+}
+
+static void assert_value(const char *name, const char *value)
+{
+    struct kv_record record = store_get_one(&store, name);
+    if (!bytes_equal(record.value, text(value)) || bytes_given(record.value) != (value != NULL))
+        fail_msg("%s is \"%.*s\", must be %s", name, (int)record.value.size,
+                 record.value.data == NULL ? "" : (const char *)record.value.data,
+                 value == NULL ? "absent" : value);
+}
+
+/* ---- reads and commits ---- */
+
+static void what_is_put_is_read_and_what_is_deleted_is_absent(void **state)
+{
+    (void)state;
+    assert_value(key("a"), NULL);
+    assert_int_equal(store_put(&store, key("a"), "1"), KV_DONE);
+    assert_value(key("a"), "1");
+    assert_int_equal(store_put(&store, key("a"), ""), KV_DONE);
+    assert_value(key("a"), "");
+    assert_int_equal(store_put(&store, key("a"), NULL), KV_DONE);
+    assert_value(key("a"), NULL);
+    assert_int_equal(store_put(&store, key("a"), NULL), KV_DONE);
+}
+
+static void several_records_are_read_at_one_instant(void **state)
+{
+    (void)state;
+    store_put(&store, key("m1"), "1");
+    store_put(&store, key("m3"), "3");
+    struct kv_record records[] = {{.key = bytes_text(key("m1"))},
+                                  {.key = bytes_text(key("m2"))},
+                                  {.key = bytes_text(key("m3"))}};
+    assert_int_equal(store_get(&store, records, 3), STATUS_OK);
+    assert_true(bytes_equal(records[0].value, bytes_text("1")));
+    assert_false(bytes_given(records[1].value));
+    assert_true(bytes_equal(records[2].value, bytes_text("3")));
+    assert_int_equal(records[0].token, records[2].token);
+}
+
+static void ranges_are_read_forward_and_backward(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"r/a", "r/b", "r/bb", "r/c", "r/d"};
+    for (size_t i = 0; i < 5; i++)
+        store_put(&store, names[i], "x");
+    assert_string_equal(store_list(&store, "r/", "r0", false, 0), "r/a r/b r/bb r/c r/d");
+    assert_string_equal(store_list(&store, "r/", "r0", true, 0), "r/d r/c r/bb r/b r/a");
+    assert_string_equal(store_list(&store, "r/b", "r/c", false, 0), "r/b r/bb");
+    assert_string_equal(store_list(&store, "r/b", "r/c", true, 0), "r/bb r/b");
+    assert_string_equal(store_list(&store, "r/aa", "r/bbb", false, 0), "r/b r/bb");
+    assert_string_equal(store_list(&store, "r/", "r0", false, 2), "r/a r/b");
+    assert_string_equal(store_list(&store, "r/", "r0", true, 2), "r/d r/c");
+    assert_string_equal(store_list(&store, "r/e", "r0", false, 0), "");
+    assert_string_equal(store_list(&store, "r/e", "r0", true, 0), "");
+}
+
+/* More than a slice, and more than all slices of a lane. */
+static void long_ranges_are_read_whole_and_in_order(void **state)
+{
+    (void)state;
+    enum { RECORDS = 1500 };
+    char name[32];
+    char *value = calloc(1, 513);
+    memset(value, 'v', 512);
+    for (int i = 0; i < RECORDS; i++) {
+        snprintf(name, sizeof name, "long/%05d", i);
+        store_put(&store, name, value);
+    }
+    for (int backward = 0; backward < 2; backward++) {
+        const char *keys = store_list(&store, "long/", "long0", backward, 0);
+        assert_int_equal(strlen(keys), RECORDS * 11 - 1);
+        for (int i = 0; i < RECORDS; i++) {
+            snprintf(name, sizeof name, "long/%05d", backward ? RECORDS - 1 - i : i);
+            assert_memory_equal(keys + i * 11, name, 10);
+        }
+    }
+    free(value);
+}
+
+static void large_reads_give_the_same_from_a_reader_thread(void **state)
+{
+    (void)state;
+    store_put(&store, "large/a", "1");
+    store_put(&store, "large/b", "2");
+    assert_string_equal(store_list_large(&store, "large/", "large0"), "large/a large/b");
+    assert_string_equal(store_list_large(&store, "large/c", "large0"), "");
+}
+
+struct counting {
+    size_t count;
+    bool is_complete;
+};
+
+static bool count_visit(struct kv_read *read, struct bytes found, struct bytes value)
+{
+    (void)found;
+    (void)value;
+    ((struct counting *)read->owner)->count++;
+    return true;
+}
+
+static void counting_is_complete(struct kv_read *read)
+{
+    ((struct counting *)read->owner)->is_complete = true;
+}
+
+/* Whatever is written between the slices of a range does not show in it. */
+static void a_range_is_of_one_instant_however_long_it_takes(void **state)
+{
+    (void)state;
+    enum { RECORDS = 700 };
+    char name[32];
+    for (int i = 0; i < RECORDS; i++) {
+        snprintf(name, sizeof name, "instant/%05d", i);
+        store_put(&store, name, "x");
+    }
+    struct counting counting = {0};
+    struct kv_read read = {.low = bytes_text("instant/"),
+                           .high = bytes_text("instant0"),
+                           .visit = count_visit,
+                           .arena = &store.arena,
+                           .complete = counting_is_complete,
+                           .owner = &counting};
+    assert_int_equal(store.ops->read(store.lane, &read), SUBMIT_PENDING);
+    store_put(&store, "instant/99999", "late");
+    store_put(&store, "instant/00699", NULL);
+    ensure(lane_loop_run_until(&store.loop, &counting.is_complete));
+    assert_int_equal(read.status, STATUS_OK);
+    assert_int_equal(counting.count, RECORDS);
+}
+
+static void a_commit_writes_all_or_nothing(void **state)
+{
+    (void)state;
+    store_put(&store, key("x"), "old");
+    struct kv_record read = store_get_one(&store, key("x"));
+    store_put(&store, key("x"), "newer");
+    struct kv_record writes[] = {{.key = bytes_text(key("y")), .value = bytes_text("1")},
+                                 {.key = bytes_text(key("x")), .value = bytes_text("2")}};
+    struct kv_commit commit = {.reads = &read, .read_count = 1, .writes = writes, .write_count = 2};
+    assert_int_equal(store_commit_all(&store, &commit), KV_CONFLICT);
+    assert_value(key("x"), "newer");
+    assert_value(key("y"), NULL);
+    read = store_get_one(&store, key("x"));
+    assert_int_equal(store_commit_all(&store, &commit), KV_DONE);
+    assert_value(key("x"), "2");
+    assert_value(key("y"), "1");
+}
+
+static void absence_is_a_precondition_too(void **state)
+{
+    (void)state;
+    struct kv_record read = store_get_one(&store, key("absent"));
+    struct kv_record write = {.key = read.key, .value = bytes_text("mine")};
+    struct kv_commit commit = {.reads = &read, .read_count = 1, .writes = &write, .write_count = 1};
+    store_put(&store, key("absent"), "theirs");
+    assert_int_equal(store_commit_all(&store, &commit), KV_CONFLICT);
+    assert_value(key("absent"), "theirs");
+}
+
+static void a_token_taken_before_stands_for_what_was_there_then(void **state)
+{
+    (void)state;
+    store_put(&store, key("catalog"), "1");
+    struct kv_record read = {.key = bytes_text(key("catalog")),
+                             .value = bytes_text("1"),
+                             .token = store.ops->token(store.kv)};
+    struct kv_record write = {.key = bytes_text(key("other")), .value = bytes_text("x")};
+    struct kv_commit commit = {.reads = &read, .read_count = 1, .writes = &write, .write_count = 1};
+    assert_int_equal(store_commit_all(&store, &commit), KV_DONE);
+    store_put(&store, key("catalog"), NULL);
+    assert_int_equal(store_commit_all(&store, &commit), KV_CONFLICT);
+}
+
+static void numbers_ascend_and_reads_tell_them(void **state)
+{
+    (void)state;
+    uint64_t last = 0;
+    for (int i = 0; i < 5; i++) {
+        struct kv_record write = {.key = bytes_text(key("n")), .value = bytes_text("x")};
+        struct kv_commit commit = {.writes = &write, .write_count = 1};
+        assert_int_equal(store_commit_all(&store, &commit), KV_DONE);
+        if (commit.number == 0)
+            return; /* a store that has none */
+        assert_true(commit.number > last);
+        last = commit.number;
+        assert_true(store_get_one(&store, key("n")).token >= last);
+    }
+}
+
+/* ---- recomputing ---- */
+
+/* Appends "+" to what is there; refuses beyond five. */
+static enum status append_plus(struct kv_commit *commit)
+{
+    struct bytes old = commit->reads[0].value;
+    if (old.size == 5)
+        return STATUS_CONDITIONAL_CHECK_FAILED;
+    uint8_t *grown = arena_alloc(commit->arena, old.size + 1);
+    if (grown == NULL)
+        return STATUS_NO_MEMORY;
+    if (old.size != 0)
+        memcpy(grown, old.data, old.size);
+    grown[old.size] = '+';
+    commit->writes[0].value = bytes_of(grown, old.size + 1);
+    return STATUS_OK;
+}
+
+static void a_changed_record_is_computed_again(void **state)
+{
+    (void)state;
+    struct kv_record read = store_get_one(&store, key("plus"));
+    struct kv_record write = {.key = read.key};
+    struct kv_commit commit = {.reads = &read,
+                               .read_count = 1,
+                               .writes = &write,
+                               .write_count = 1,
+                               .recompute = append_plus,
+                               .arena = &store.arena};
+    assert_int_equal(append_plus(&commit), STATUS_OK);
+    store_put(&store, key("plus"), "abc");
+    assert_int_equal(store_commit_all(&store, &commit), KV_DONE);
+    assert_value(key("plus"), "abc+");
+    store_put(&store, key("plus"), "abcde");
+    assert_int_equal(store_commit_all(&store, &commit), KV_REFUSED);
+    assert_int_equal(commit.status, STATUS_CONDITIONAL_CHECK_FAILED);
+    assert_value(key("plus"), "abcde");
+}
+
+struct racing {
+    struct kv_commit commit;
+    struct kv_record read, write;
+    bool is_complete;
+};
+
+static void racing_is_complete(struct kv_commit *commit)
+{
+    ((struct racing *)commit->owner)->is_complete = true;
+}
+
+/* All read before any commits, so that all but the first are computed again, in one group or more.
+ */
+static void commits_in_flight_together_all_count(void **state)
+{
+    (void)state;
+    enum { RACERS = 5 };
+    struct racing racing[RACERS];
+    for (size_t i = 0; i < RACERS; i++) {
+        struct racing *one = &racing[i];
+        *one = (struct racing){.read = store_get_one(&store, "race/one")};
+        one->write.key = one->read.key;
+        one->commit = (struct kv_commit){.reads = &one->read,
+                                         .read_count = 1,
+                                         .writes = &one->write,
+                                         .write_count = 1,
+                                         .recompute = append_plus,
+                                         .arena = &store.arena,
+                                         .complete = racing_is_complete,
+                                         .owner = one};
+        assert_int_equal(append_plus(&one->commit), STATUS_OK);
+    }
+    for (size_t i = 0; i < RACERS; i++)
+        store.ops->commit(store.lane, &racing[i].commit);
+    size_t done = 0;
+    for (size_t i = 0; i < RACERS; i++) {
+        ensure(lane_loop_run_until(&store.loop, &racing[i].is_complete));
+        assert_true(racing[i].commit.outcome == KV_DONE || racing[i].commit.outcome == KV_CONFLICT);
+        done += racing[i].commit.outcome == KV_DONE;
+    }
+    assert_true(done >= 1);
+    assert_int_equal(store_get_one(&store, "race/one").value.size, done);
+}
+
+/* ---- counters ---- */
+
+static int64_t counter_at(struct bytes value, size_t i)
+{
+    uint64_t bits = 0;
+    for (size_t k = 8; k-- > 0;)
+        bits = bits << 8 | value.data[8 * i + k];
+    return (int64_t)bits;
+}
+
+static void counters_add_up_with_their_commits(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct kv_record write = {.key = bytes_text(key("counted")), .value = bytes_text("x")};
+        struct kv_counter counter = {.key = bytes_text(key("counter")), .add = {1, 10, -3, 0}};
+        struct kv_commit commit = {
+            .writes = &write, .write_count = 1, .counters = &counter, .counter_count = 1};
+        assert_int_equal(store_commit_all(&store, &commit), KV_DONE);
+    }
+    struct bytes value = store_get_one(&store, key("counter")).value;
+    assert_int_equal(value.size, 8 * KV_COUNTERS);
+    assert_int_equal(counter_at(value, 0), 4);
+    assert_int_equal(counter_at(value, 1), 40);
+    assert_int_equal(counter_at(value, 2), -12);
+    assert_int_equal(counter_at(value, 3), 0);
+}
+
+static void a_refused_commit_counts_nothing(void **state)
+{
+    (void)state;
+    struct kv_record read = store_get_one(&store, key("guard"));
+    store_put(&store, key("guard"), "changed");
+    struct kv_counter counter = {.key = bytes_text(key("uncounted")), .add = {1}};
+    struct kv_commit commit = {
+        .reads = &read, .read_count = 1, .counters = &counter, .counter_count = 1};
+    assert_int_equal(store_commit_all(&store, &commit), KV_CONFLICT);
+    assert_value(key("uncounted"), NULL);
+}
+
+/* ---- dropping ---- */
+
+static void dropped_ranges_go_with_the_commit_counters_too(void **state)
+{
+    (void)state;
+    struct kv_counter counter = {.key = bytes_text("drop/counter"), .add = {7}};
+    struct kv_record write = {.key = bytes_text("drop/b"), .value = bytes_text("x")};
+    struct kv_commit commit = {
+        .writes = &write, .write_count = 1, .counters = &counter, .counter_count = 1};
+    assert_int_equal(store_commit_all(&store, &commit), KV_DONE);
+    store_put(&store, "drop/a", "x");
+    store_put(&store, "drop0", "kept");
+    struct kv_range drop = {bytes_text("drop/"), bytes_text("drop0")};
+    struct kv_record deletion = {.key = bytes_text(key("definition"))};
+    commit =
+        (struct kv_commit){.writes = &deletion, .write_count = 1, .drops = &drop, .drop_count = 1};
+    assert_int_equal(store_commit_all(&store, &commit), KV_DONE);
+    assert_string_equal(store_list(&store, "drop/", "drop1", false, 0), "drop0");
+    commit = (struct kv_commit){.counters = &counter, .counter_count = 1};
+    assert_int_equal(store_commit_all(&store, &commit), KV_DONE);
+    assert_int_equal(counter_at(store_get_one(&store, "drop/counter").value, 0), 7);
+}
+
+static bool first_visit(struct kv_read *read, struct bytes found, struct bytes value)
+{
+    (void)value;
+    *(struct bytes *)read->owner = arena_copy(read->arena, found);
+    return false;
+}
+
+static void load_reads_without_a_lane(void **state)
+{
+    (void)state;
+    store_put(&store, "load/a", "1");
+    struct kv_record record = {.key = bytes_text("load/a")};
+    struct kv_read read = {.records = &record, .count = 1, .arena = &store.arena};
+    store.ops->load(store.kv, &read);
+    assert_int_equal(read.status, STATUS_OK);
+    assert_true(bytes_equal(record.value, bytes_text("1")));
+    struct bytes found = BYTES_NONE;
+    read = (struct kv_read){.low = bytes_text("load/"),
+                            .high = bytes_text("load0"),
+                            .visit = first_visit,
+                            .arena = &store.arena,
+                            .owner = &found};
+    store.ops->load(store.kv, &read);
+    assert_true(bytes_equal(found, bytes_text("load/a")));
+}
+
+/* ---- against a model ---- */
+
+enum { MODEL_KEYS = 40, MODEL_STEPS = 2000 };
+
+struct model {
+    char values[MODEL_KEYS][16]; /* "": absent */
+    uint64_t random;
+};
+
+static uint32_t roll(struct model *model, uint32_t sides)
+{
+    model->random = model->random * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(model->random >> 33) % sides;
+}
+
+static void model_name(char out[16], uint32_t i)
+{
+    snprintf(out, 16, "model/%02u", i);
+}
+
+static void model_write(struct model *model)
+{
+    struct kv_record writes[3];
+    char names[3][16], values[3][16];
+    uint32_t count = 1 + roll(model, 3);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t k = roll(model, MODEL_KEYS);
+        bool is_deletion = roll(model, 4) == 0;
+        model_name(names[i], k);
+        snprintf(values[i], sizeof values[i], "%u", roll(model, 1000));
+        writes[i] = (struct kv_record){.key = bytes_text(names[i]),
+                                       .value = is_deletion ? BYTES_NONE : bytes_text(values[i])};
+        snprintf(model->values[k], sizeof model->values[k], "%s", is_deletion ? "" : values[i]);
+    }
+    struct kv_commit commit = {.writes = writes, .write_count = count};
+    assert_int_equal(store_commit_all(&store, &commit), KV_DONE);
+}
+
+static void model_get(struct model *model)
+{
+    uint32_t k = roll(model, MODEL_KEYS);
+    char name[16];
+    model_name(name, k);
+    assert_value(name, model->values[k][0] == '\0' ? NULL : model->values[k]);
+}
+
+static void model_list(struct model *model)
+{
+    uint32_t a = roll(model, MODEL_KEYS), b = a + roll(model, MODEL_KEYS - a + 1);
+    bool is_backward = roll(model, 2) == 1;
+    uint32_t most = roll(model, 6);
+    char low[16], high[16], name[16], expected[MODEL_KEYS * 16] = "";
+    model_name(low, a);
+    model_name(high, b);
+    size_t count = 0;
+    for (uint32_t i = a; i < b && (most == 0 || count < most); i++) {
+        uint32_t k = is_backward ? b - 1 - (i - a) : i;
+        if (model->values[k][0] == '\0')
+            continue;
+        model_name(name, k);
+        if (count++ != 0)
+            strcat(expected, " ");
+        strcat(expected, name);
+    }
+    assert_string_equal(store_list(&store, low, high, is_backward, most), expected);
+}
+
+static void random_operations_agree_with_a_model(void **state)
+{
+    (void)state;
+    struct model model = {.random = 42};
+    for (int i = 0; i < MODEL_STEPS; i++) {
+        uint32_t what = roll(&model, 4);
+        if (what < 2)
+            model_write(&model);
+        else if (what == 2)
+            model_get(&model);
+        else
+            model_list(&model);
+    }
+}
+
+static void count_metric(void *arg, const struct metric *metric, const char *labels, double value)
+{
+    assert_true(value >= 0);
+    assert_non_null(labels);
+    assert_non_null(metric->help);
+    ++*(size_t *)arg;
+}
+
+static void figures_are_reported_and_the_store_is_ready(void **state)
+{
+    (void)state;
+    size_t count = 0;
+    const char *why = NULL;
+    store.ops->report(store.kv, count_metric, &count);
+    assert_true(count > 5);
+    assert_true(store.ops->is_ready(store.kv, &why));
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_put_is_read_and_what_is_deleted_is_absent),
+        cmocka_unit_test(several_records_are_read_at_one_instant),
+        cmocka_unit_test(ranges_are_read_forward_and_backward),
+        cmocka_unit_test(long_ranges_are_read_whole_and_in_order),
+        cmocka_unit_test(large_reads_give_the_same_from_a_reader_thread),
+        cmocka_unit_test(a_range_is_of_one_instant_however_long_it_takes),
+        cmocka_unit_test(a_commit_writes_all_or_nothing),
+        cmocka_unit_test(absence_is_a_precondition_too),
+        cmocka_unit_test(a_token_taken_before_stands_for_what_was_there_then),
+        cmocka_unit_test(numbers_ascend_and_reads_tell_them),
+        cmocka_unit_test(a_changed_record_is_computed_again),
+        cmocka_unit_test(commits_in_flight_together_all_count),
+        cmocka_unit_test(counters_add_up_with_their_commits),
+        cmocka_unit_test(a_refused_commit_counts_nothing),
+        cmocka_unit_test(dropped_ranges_go_with_the_commit_counters_too),
+        cmocka_unit_test(load_reads_without_a_lane),
+        cmocka_unit_test(random_operations_agree_with_a_model),
+        cmocka_unit_test(figures_are_reported_and_the_store_is_ready),
+    };
+    char directory[] = "kv-XXXXXX", rocksdb[64], command[64];
+    if (mkdtemp(directory) == NULL)
+        return 1;
+    snprintf(rocksdb, sizeof rocksdb, "rocksdb:%s", directory);
+    const char *urls[] = {"memory:", "memory:?delay=1ms", rocksdb};
+    int failed = 0;
+    for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
+        url = urls[i];
+        failed +=
+            _cmocka_run_group_tests(url, tests, sizeof tests / sizeof tests[0], set_up, tear_down);
+    }
+    snprintf(command, sizeof command, "rm -rf %s", directory);
+    return failed + (system(command) != 0);
+}
