@@ -1,4 +1,4 @@
-/* Checks tests/vectors/values.json both ways. VECTORS is the path of the file. */
+/* Checks tests/vectors/values.json both ways. */
 #include "protocol/encoding/json.h"
 #include "protocol/encoding/msgpack.h"
 
@@ -16,7 +16,7 @@ enum { ARENA_MAX = 1 << 20 };
 static int load(void **state)
 {
     json_error_t error;
-    *state = json_load_file(VECTORS, JSON_ALLOW_NUL, &error);
+    *state = json_load_file(MUDAX_SOURCE "/tests/vectors/values.json", JSON_ALLOW_NUL, &error);
     return *state == NULL ? -1 : 0;
 }
 
