@@ -391,6 +391,15 @@ static bool cache_is_ready(struct backend *backend, const char **why)
     return of(backend)->below->ops->is_ready(of(backend)->below, why);
 }
 
+static void free_list(struct reclaimer *reclaimer)
+{
+    while (reclaimer != NULL) {
+        struct reclaimer *next = reclaimer->next;
+        free(reclaimer);
+        reclaimer = next;
+    }
+}
+
 static void free_lanes(struct cache *cache)
 {
     ensure(cache->lanes == NULL);
@@ -399,19 +408,13 @@ static void free_lanes(struct cache *cache)
         cache->closed = lane->next;
         memory_heap_free(&cache->memory, lane, sizeof *lane);
     }
-    while (cache->orphans != NULL) {
-        struct reclaimer *orphan = cache->orphans;
-        cache->orphans = orphan->next;
+    /* First everything is freed, then the records, for each scan of the epoch looks at all. */
+    for (struct reclaimer *orphan = cache->orphans; orphan != NULL; orphan = orphan->next)
         reclaim_close(orphan);
-        free(orphan);
-    }
-    while (cache->spare != NULL) {
-        struct reclaimer *spare = cache->spare;
-        cache->spare = spare->next;
-        free(spare);
-    }
     if (cache->house != NULL)
         reclaim_close(cache->house);
+    free_list(cache->orphans);
+    free_list(cache->spare);
     free(cache->house);
 }
 

@@ -385,24 +385,28 @@ enum submit fetch_shared(struct cache_lane *lane, struct call *call, const struc
     struct fetch *fetch = fetch_make(lane, call, VERDICT_MISS, probe);
     if (fetch == NULL)
         return call_fail(call, STATUS_NO_MEMORY);
-    count(partition == NULL ? &lane->counters.item_misses : &lane->counters.page_misses, 1);
     mutex_lock(&fetch->shard->lock);
     enum submit submit = partition == NULL ? item_miss(fetch) : page_miss(fetch, partition);
     mutex_unlock(&fetch->shard->lock);
     if (submit == SUBMIT_DONE)
-        return send(fetch);
-    if (submit == SUBMIT_PENDING && call->deadline_us != 0)
+        submit = send(fetch);
+    else if (submit == SUBMIT_PENDING && call->deadline_us != 0)
         lane_timer_at(lane, call->deadline_us);
+    if (submit != SUBMIT_KEEP) /* which comes again */
+        count(partition == NULL ? &lane->counters.item_misses : &lane->counters.page_misses, 1);
     return submit;
 }
 
-enum submit fetch_alone(struct cache_lane *lane, struct call *call, enum verdict verdict,
-                        const struct entry *probe)
+enum submit fetch_alone(struct cache_lane *lane, struct call *call, const struct entry *probe)
 {
     lane_section_end(lane);
-    struct fetch *fetch = fetch_make(lane, call, verdict, probe);
+    struct fetch *fetch = fetch_make(lane, call, VERDICT_BYPASS, probe);
     if (fetch == NULL)
         return call_fail(call, STATUS_NO_MEMORY);
     fetch->is_check = probe != NULL;
-    return send(fetch);
+    bool is_item = call->request.operation == OPERATION_GET_ITEM;
+    enum submit submit = send(fetch);
+    if (submit != SUBMIT_KEEP) /* which comes again */
+        count(is_item ? &lane->counters.item_bypasses : &lane->counters.page_bypasses, 1);
+    return submit;
 }

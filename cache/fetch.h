@@ -16,8 +16,7 @@ enum submit fetch_shared(struct cache_lane *lane, struct call *call, const struc
 
 /* Past the cache: nothing is joined or kept.
  * probe  of an item whose entry goes if the store's answer shows another one; or NULL */
-enum submit fetch_alone(struct cache_lane *lane, struct call *call, enum verdict verdict,
-                        const struct entry *probe);
+enum submit fetch_alone(struct cache_lane *lane, struct call *call, const struct entry *probe);
 
 /* The lane's timer ran: requests whose deadline passed get their error. Returns the next deadline
  * of those that wait, 0 if there is none. */

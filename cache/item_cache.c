@@ -63,10 +63,8 @@ enum submit item_get(struct cache_lane *lane, struct call *call)
         return call_fail(call, STATUS_NO_MEMORY);
     lane_section(lane);
     const struct cache_policy *policy = cache_policy(lane->cache);
-    if (UNLIKELY(request->is_consistent || !policy->is_enabled)) {
-        count(&lane->counters.item_bypasses, 1);
-        return fetch_alone(lane, call, VERDICT_BYPASS, request->is_consistent ? probe : NULL);
-    }
+    if (UNLIKELY(request->is_consistent || !policy->is_enabled))
+        return fetch_alone(lane, call, request->is_consistent ? probe : NULL);
     struct shard *shard = cache_shard(lane->cache, probe->hash);
     struct entry *entry = index_get(&shard->index, probe);
     if (LIKELY(entry != NULL) && LIKELY(hit(lane, call, policy, entry)))

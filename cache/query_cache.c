@@ -75,10 +75,8 @@ enum submit query_get(struct cache_lane *lane, struct call *call)
     struct request *request = &call->request;
     lane_section(lane);
     const struct cache_policy *policy = cache_policy(lane->cache);
-    if (UNLIKELY(request->is_consistent || !policy->is_enabled || policy->query_ttl_ms == 0)) {
-        count(&lane->counters.page_bypasses, 1);
-        return fetch_alone(lane, call, VERDICT_BYPASS, NULL);
-    }
+    if (UNLIKELY(request->is_consistent || !policy->is_enabled || policy->query_ttl_ms == 0))
+        return fetch_alone(lane, call, NULL);
     struct partition_ref partition;
     const struct entry *probe = NULL;
     if (partition_ref_make(lane->cache, call->arena, request->table->id, request->range.partition,

@@ -169,12 +169,11 @@ static void done(struct cache_lane *lane, struct raised *raised, struct entry *e
 static bool raised_init(struct cache_lane *lane, struct arena *arena, struct raised *raised,
                         const struct touched *touched)
 {
-    *raised = (struct raised){.table_id = touched->table_id,
-                              .is_all = touched->is_all,
-                              .key = touched->key,
-                              .pending.sort = item_key_sort(touched->key)};
+    *raised = (struct raised){
+        .table_id = touched->table_id, .is_all = touched->is_all, .key = touched->key};
     if (touched->is_all)
         return true;
+    raised->pending.sort = item_key_sort(touched->key);
     raised->probe = item_probe(lane->cache, NULL, arena, touched->table_id, touched->key);
     return raised->probe != NULL &&
            partition_ref_make(lane->cache, arena, touched->table_id,
