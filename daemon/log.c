@@ -26,13 +26,13 @@ void log_line(enum log_level level, const char *event, const char *format, ...)
     size_t used = strftime(line, sizeof line, "ts=%Y-%m-%dT%H:%M:%S", &parts);
     used += (size_t)snprintf(line + used, sizeof line - used, ".%03ldZ level=%s event=%s",
                              now.tv_nsec / 1000000, names[level], event);
-    if (format[0] != '\0') {
-        line[used++] = ' ';
-        va_list arguments;
-        va_start(arguments, format);
-        int more = vsnprintf(line + used, sizeof line - used - 1, format, arguments);
-        va_end(arguments);
-        used += more > 0 ? (size_t)more : 0;
+    va_list arguments;
+    va_start(arguments, format);
+    int more = vsnprintf(line + used + 1, sizeof line - used - 2, format, arguments);
+    va_end(arguments);
+    if (more > 0) { /* else nothing but the event is to be said */
+        line[used] = ' ';
+        used += 1 + (size_t)more;
     }
     if (used > sizeof line - 2)
         used = sizeof line - 2;
