@@ -363,7 +363,7 @@ size_t number_to_ordered(const struct number *number, uint8_t out[NUMBER_ORDERED
     write_pairs(coefficient, pairs, pair);
     for (int i = 0; i < pairs; i++)
         pair[i] = (uint8_t)(2 * pair[i] + (i + 1 < pairs));
-    size_t size = (size_t)(ORDERED_HEAD + pairs);
+    size_t size = ORDERED_HEAD + (size_t)pairs;
     if (number->is_negative)
         for (size_t i = 1; i < size; i++)
             out[i] = (uint8_t)~out[i];
@@ -388,7 +388,7 @@ bool number_from_ordered(struct bytes bytes, struct number *out, size_t *used)
     int pairs = 0;
     unsigned byte = 1;
     while (byte % 2 != 0) {
-        size_t at = (size_t)(ORDERED_HEAD + pairs);
+        size_t at = ORDERED_HEAD + (size_t)pairs;
         if (pairs == PAIRS_MAX || at >= bytes.size)
             return false;
         byte = bytes.data[at] ^ flip;
@@ -405,13 +405,13 @@ bool number_from_ordered(struct bytes bytes, struct number *out, size_t *used)
         number.exponent++;
     }
     *out = number;
-    *used = (size_t)(ORDERED_HEAD + pairs);
+    *used = ORDERED_HEAD + (size_t)pairs;
     return true;
 }
 
 size_t number_item_size(const struct number *number)
 {
-    int digits = count_digits(number->coefficient);
-    size_t size = (size_t)((digits + 1) / 2 + 1 + (number->is_negative && digits != 0));
+    size_t digits = (size_t)count_digits(number->coefficient);
+    size_t size = (digits + 1) / 2 + 1 + (number->is_negative && digits != 0);
     return size < ITEM_SIZE_OF_NUMBER_MAX ? size : ITEM_SIZE_OF_NUMBER_MAX;
 }

@@ -90,7 +90,8 @@ struct reader {
 
 static enum status refuse_memory(struct error *error)
 {
-    return error_set(error, STATUS_NO_MEMORY, "%s", "");
+    (void)error_set(error, STATUS_NO_MEMORY, "%s", "");
+    return STATUS_NO_MEMORY;
 }
 
 /* DynamoDB names what it found by its own parser's token. */
@@ -327,14 +328,13 @@ static enum status load(struct bytes text, json_t **out, struct error *error)
 {
     json_error_t where;
     const char *data = bytes_given(text) ? (const char *)text.data : "";
-    json_t *json = json_loadb(data, text.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
-    if (json == NULL && json_error_code(&where) == json_error_out_of_memory)
+    *out = json_loadb(data, text.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
+    if (*out != NULL)
+        return STATUS_OK;
+    if (json_error_code(&where) == json_error_out_of_memory)
         return refuse_memory(error);
-    if (json == NULL)
-        return error_set(error, STATUS_MALFORMED, "Not JSON at line %d, column %d: %s", where.line,
-                         where.column, where.text);
-    *out = json;
-    return STATUS_OK;
+    return error_set(error, STATUS_MALFORMED, "Not JSON at line %d, column %d: %s", where.line,
+                     where.column, where.text);
 }
 
 static enum status read_text(struct bytes text, bool is_plain, struct arena *arena,
@@ -344,7 +344,7 @@ static enum status read_text(struct bytes text, bool is_plain, struct arena *are
     struct value value = {0};
     json_t *json = NULL;
     enum status status = load(text, &json, error);
-    if (status != STATUS_OK)
+    if (json == NULL)
         return status;
     status = read_map(&reader, json, 0, &value);
     json_decref(json);

@@ -213,7 +213,8 @@ bool msgpack_read_array(struct msgpack_cursor *cursor, uint32_t *elements)
 
 static enum status refuse_bytes(struct error *error)
 {
-    return error_set(error, STATUS_MALFORMED, "Malformed value");
+    (void)error_set(error, STATUS_MALFORMED, "Malformed value");
+    return STATUS_MALFORMED;
 }
 
 /* Finds the DynamoDB type of a head; false for an extension that is none of ours. */
@@ -744,7 +745,7 @@ static enum status encode_again(struct bytes item, struct arena *arena, struct b
 enum status item_canonical(struct bytes item, struct arena *arena, struct bytes *out,
                            size_t *item_size, struct error *error)
 {
-    struct item_facts facts;
+    struct item_facts facts = {0};
     enum status status = item_check(item, &facts, error);
     if (status != STATUS_OK)
         return status;

@@ -374,12 +374,9 @@ static void damaged_items_are_judged_alike_by_check_and_decode(void **state)
     arena_deinit(&arena);
 }
 
-static void longer_forms_are_valid_but_not_canonical(void **state)
-{
-    (void)state;
-    static const struct {
-        struct bytes item, canonical;
-    } cases[] = {
+static const struct {
+    struct bytes item, canonical;
+} longer_forms[] = {
 #define CASE(item, canonical)                                                                      \
     {                                                                                              \
         {(const uint8_t *)(item), sizeof(item) - 1},                                               \
@@ -387,75 +384,79 @@ static void longer_forms_are_valid_but_not_canonical(void **state)
             (const uint8_t *)(canonical), sizeof(canonical) - 1                                    \
         }                                                                                          \
     }
-        CASE("\x81\xa1"
-             "a\xcc\x05",
-             "\x81\xa1"
-             "a\x05"),
-        CASE("\x81\xa1"
-             "a\xd0\x05",
-             "\x81\xa1"
-             "a\x05"),
-        CASE("\x81\xa1"
-             "a\xd1\x01\x2c",
-             "\x81\xa1"
-             "a\xcd\x01\x2c"),
-        CASE("\x81\xa1"
-             "a\xd3\xff\xff\xff\xff\xff\xff\xff\xff",
-             "\x81\xa1"
-             "a\xff"),
-        CASE("\x81\xd9\x01"
-             "a\xc0",
-             "\x81\xa1"
-             "a\xc0"),
-        CASE("\xde\x00\x01\xa1"
-             "a\xc0",
-             "\x81\xa1"
-             "a\xc0"),
-        CASE("\x81\xa1"
-             "a\xc5\x00\x01x",
-             "\x81\xa1"
-             "a\xc4\x01x"),
-        CASE("\x81\xa1"
-             "a\xdc\x00\x01\xc0",
-             "\x81\xa1"
-             "a\x91\xc0"),
-        /* a decimal that is an integer: 5; one that is not: 0.5 in ext 8 */
-        CASE("\x81\xa1"
-             "a\xc7\x03\x01\x03\x82\x64",
-             "\x81\xa1"
-             "a\x05"),
-        CASE("\x81\xa1"
-             "a\xc8\x00\x03\x01\x03\x81\x64",
-             "\x81\xa1"
-             "a\xc7\x03\x01\x03\x81\x64"),
-        CASE("\x82\xa1"
-             "b\x01\xa1"
-             "a\x02",
-             "\x82\xa1"
-             "a\x02\xa1"
-             "b\x01"),
-        /* a set out of order */
-        CASE("\x81\xa1"
-             "s\xd6\x02\xa1"
-             "b\xa1"
-             "a",
-             "\x81\xa1"
-             "s\xd6\x02\xa1"
-             "a\xa1"
-             "b"),
+    CASE("\x81\xa1"
+         "a\xcc\x05",
+         "\x81\xa1"
+         "a\x05"),
+    CASE("\x81\xa1"
+         "a\xd0\x05",
+         "\x81\xa1"
+         "a\x05"),
+    CASE("\x81\xa1"
+         "a\xd1\x01\x2c",
+         "\x81\xa1"
+         "a\xcd\x01\x2c"),
+    CASE("\x81\xa1"
+         "a\xd3\xff\xff\xff\xff\xff\xff\xff\xff",
+         "\x81\xa1"
+         "a\xff"),
+    CASE("\x81\xd9\x01"
+         "a\xc0",
+         "\x81\xa1"
+         "a\xc0"),
+    CASE("\xde\x00\x01\xa1"
+         "a\xc0",
+         "\x81\xa1"
+         "a\xc0"),
+    CASE("\x81\xa1"
+         "a\xc5\x00\x01x",
+         "\x81\xa1"
+         "a\xc4\x01x"),
+    CASE("\x81\xa1"
+         "a\xdc\x00\x01\xc0",
+         "\x81\xa1"
+         "a\x91\xc0"),
+    /* a decimal that is an integer: 5; one that is not: 0.5 in ext 8 */
+    CASE("\x81\xa1"
+         "a\xc7\x03\x01\x03\x82\x64",
+         "\x81\xa1"
+         "a\x05"),
+    CASE("\x81\xa1"
+         "a\xc8\x00\x03\x01\x03\x81\x64",
+         "\x81\xa1"
+         "a\xc7\x03\x01\x03\x81\x64"),
+    CASE("\x82\xa1"
+         "b\x01\xa1"
+         "a\x02",
+         "\x82\xa1"
+         "a\x02\xa1"
+         "b\x01"),
+    /* a set out of order */
+    CASE("\x81\xa1"
+         "s\xd6\x02\xa1"
+         "b\xa1"
+         "a",
+         "\x81\xa1"
+         "s\xd6\x02\xa1"
+         "a\xa1"
+         "b"),
 #undef CASE
-    };
+};
+
+static void longer_forms_are_valid_but_not_canonical(void **state)
+{
+    (void)state;
     struct arena arena;
     struct error error;
     arena_init(&arena, NULL, 0, ARENA_MAX);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof longer_forms / sizeof longer_forms[0]; i++) {
         struct item_facts facts;
         struct bytes canonical;
-        assert_int_equal(item_check(cases[i].item, &facts, &error), STATUS_OK);
+        assert_int_equal(item_check(longer_forms[i].item, &facts, &error), STATUS_OK);
         assert_false(facts.is_canonical);
-        assert_int_equal(item_canonical(cases[i].item, &arena, &canonical, NULL, &error),
+        assert_int_equal(item_canonical(longer_forms[i].item, &arena, &canonical, NULL, &error),
                          STATUS_OK);
-        assert_true(bytes_equal(canonical, cases[i].canonical));
+        assert_true(bytes_equal(canonical, longer_forms[i].canonical));
     }
     arena_deinit(&arena);
 }
