@@ -6,13 +6,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum {
     WRITE_BUFFER_MIN = 1 << 20,
     WRITE_BUFFER_MAX = 64 << 20,
     BLOOM_BITS = 10,
-    LOG_FILE_BYTES = 1 << 20,
-    INFO_LEVEL_WARN = 2,       /* rocksdb::InfoLogLevel */
+    INFO_LEVEL_HEADER = 5,     /* rocksdb::InfoLogLevel */
     READ_TIER_BLOCK_CACHE = 1, /* rocksdb::ReadTier */
 };
 
@@ -175,15 +175,55 @@ static void make_options(struct store *store, size_t memory_bytes)
     rocksdb_options_set_max_open_files(options, -1);
     rocksdb_options_set_use_fsync(options, 0);
     rocksdb_options_set_compression(options, rocksdb_no_compression);
-    rocksdb_options_set_max_log_file_size(options, LOG_FILE_BYTES);
-    rocksdb_options_set_keep_log_file_num(options, 2);
-    rocksdb_options_set_info_log_level(options, INFO_LEVEL_WARN);
+    rocksdb_options_set_info_log_level(options, INFO_LEVEL_HEADER);
     if (store->env != NULL)
         rocksdb_options_set_env(options, store->env);
 
     store->read_full = rocksdb_readoptions_create();
     store->read_cached = rocksdb_readoptions_create();
     rocksdb_readoptions_set_read_tier(store->read_cached, READ_TIER_BLOCK_CACHE);
+}
+
+/* RocksDB's info log goes to a file in memory that is unlinked at once, and holds only what is said
+ * at opening. Debian builds RocksDB with assertions, and one of them stops the process at the
+ * second line of that log that cannot be written: a full disk would end mudaxd instead of stopping
+ * writes.
+ */
+struct log_place {
+    char directory[32]; /* "": could not be made; the log is then where RocksDB wants it */
+};
+
+static void log_place_make(const struct store *store, struct log_place *place)
+{
+    strcpy(place->directory, "/dev/shm/mudax-XXXXXX");
+    if (store->env != NULL || mkdtemp(place->directory) == NULL)
+        place->directory[0] = '\0';
+    rocksdb_options_set_db_log_dir(store->options, place->directory);
+}
+
+static void log_place_remove(const struct log_place *place)
+{
+    DIR *directory = place->directory[0] == '\0' ? NULL : opendir(place->directory);
+    if (directory == NULL)
+        return;
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
+        if (entry->d_name[0] != '.')
+            (void)unlinkat(dirfd(directory), entry->d_name, 0);
+    closedir(directory);
+    (void)rmdir(place->directory);
+}
+
+/* Sets store->database. False and RocksDB's text, the caller's to free, when that fails. */
+static bool open_rocksdb(struct store *store, bool is_writable, char **text)
+{
+    struct log_place place;
+    *text = NULL;
+    log_place_make(store, &place);
+    store->database = is_writable
+                          ? rocksdb_open(store->options, store->path, text)
+                          : rocksdb_open_for_read_only(store->options, store->path, 0, text);
+    log_place_remove(&place);
+    return *text == NULL;
 }
 
 static enum status open_failed(const struct store *store, const char *text, struct error *error)
@@ -205,9 +245,8 @@ enum status database_open(struct store *store, size_t memory_bytes, struct error
             return status;
     }
     make_options(store, memory_bytes);
-    char *text = NULL;
-    store->database = rocksdb_open(store->options, store->path, &text);
-    if (text != NULL) {
+    char *text;
+    if (!open_rocksdb(store, true, &text)) {
         enum status status = open_failed(store, text, error);
         rocksdb_free(text);
         return status;
@@ -243,21 +282,22 @@ bool database_reopen(struct store *store, uint64_t number)
     shut_gate(store);
     if (store->database != NULL)
         rocksdb_close(store->database);
-    char *text = NULL;
-    store->database = rocksdb_open(store->options, store->path, &text);
-    bool is_writable = text == NULL;
+    char *text;
+    bool is_writable = open_rocksdb(store, true, &text);
     if (!is_writable) {
-        char *text_read_only = NULL;
-        store->database =
-            rocksdb_open_for_read_only(store->options, store->path, 0, &text_read_only);
         tell(store, "store_reopen_failed", text);
         rocksdb_free(text);
-        rocksdb_free(text_read_only);
+        (void)open_rocksdb(store, false, &text);
+        rocksdb_free(text);
     }
     /* What failed may be in the log after all: a cache that is purged within this call never shows
-     * what was there before, for no read has seen the reopened store yet. */
-    if (store->database != NULL)
-        tell(store, "store_reopened", is_writable ? store->path : "for reading only");
+     * what was there before, for no read has seen the reopened store yet. From one read-only
+     * opening to the next nothing can have changed. */
+    if (is_writable)
+        tell(store, "store_reopened", store->path);
+    else if (store->database != NULL && !store->is_read_only)
+        tell(store, "store_reopened", "for reading only");
+    store->is_read_only = !is_writable && store->database != NULL;
     if (is_writable)
         atomic_store_explicit(&store->readable, number, memory_order_release);
     open_gate(store);

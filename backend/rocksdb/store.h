@@ -79,6 +79,8 @@ struct store {
     struct reader readers[STORE_READERS];
     struct writer *writer;
 
+    /* The writer's own. */
+    bool is_read_only;
     /* Published: changed by the writer while no pin is held. NULL: could not be reopened at all. */
     rocksdb_t *database;
     /* Atomic, sequentially consistent against pin.count. */

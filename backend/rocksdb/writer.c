@@ -66,7 +66,8 @@ struct writer {
     uint64_t wake_at_ms; /* next sync, or next attempt to reopen; 0: none */
 
     /* Atomic, relaxed. */
-    atomic_uint_fast64_t commits, groups, recomputed, conflicts, refused, unknown, reopens, bytes;
+    atomic_uint_fast64_t commits, groups, recomputed, conflicts, refused, unknown, reopens, syncs,
+        bytes;
     atomic_uint_fast64_t queue_length;
 };
 
@@ -542,6 +543,7 @@ static void sync_log(struct writer *writer)
 {
     writer->needs_sync = false;
     writer->wake_at_ms = 0;
+    count(&writer->syncs, 1);
     char *text = NULL;
     rocksdb_flush_wal(writer->store->database, 1, &text);
     if (text != NULL)
@@ -680,6 +682,9 @@ void writer_report(struct store *store, report_fn report, void *arg)
          &writer->unknown},
         {{"store_reopens_total", "counter", "Attempts to reopen after a write error"},
          &writer->reopens},
+        {{"store_log_syncs_total", "counter",
+          "Syncs of the log apart from groups (--sync interval)"},
+         &writer->syncs},
         {{"store_written_bytes_total", "counter", "Bytes given to the log"}, &writer->bytes},
         {{"store_commit_queue", "gauge", "Commits waiting for the writer"}, &writer->queue_length},
     };

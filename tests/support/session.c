@@ -11,8 +11,16 @@ enum { SESSION_BYTES_MAX = 256 << 20 };
 
 void session_open(struct session *session, struct backend *backend)
 {
+    session_open_watched(session, backend, NULL, NULL);
+}
+
+void session_open_watched(struct session *session, struct backend *backend,
+                          void (*intent)(void *intent_arg, struct call *call), void *intent_arg)
+{
     session->backend = backend;
     lane_loop_init(&session->loop);
+    session->loop.env.intent = intent;
+    session->loop.env.intent_arg = intent_arg;
     arena_init(&session->arena, NULL, 0, SESSION_BYTES_MAX);
     ensure(backend->ops->lane_open(backend, &session->loop.env, &session->lane) == STATUS_OK);
 }

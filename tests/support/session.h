@@ -24,6 +24,9 @@ struct session_call {
 
 /* backend  borrowed */
 void session_open(struct session *session, struct backend *backend);
+/* The same, with somebody who wants to know of commits (lane_env.intent). */
+void session_open_watched(struct session *session, struct backend *backend,
+                          void (*intent)(void *intent_arg, struct call *call), void *intent_arg);
 void session_close(struct session *session);
 void session_forget(struct session *session);
 
