@@ -194,7 +194,7 @@ static void add_words(char **arguments, size_t *count, const char *text)
     char *copy = strdup(text), *rest = copy;
     for (char *word; copy != NULL && (word = strsep(&rest, " ")) != NULL;)
         if (word[0] != '\0' && *count < ARGUMENTS_MAX - 1)
-            arguments[(*count)++] = word;
+            arguments[(*count)++] = strcmp(word, "''") == 0 ? "" : word;
 }
 
 static pid_t start_server(const char *format_words, const char *more)
@@ -267,15 +267,13 @@ static void start_redis(const struct settings *settings, struct target *target)
     place(settings, target);
     char words[256];
     if (target->path != NULL)
-        (void)snprintf(
-            words, sizeof words,
-            "redis-server --port 0 --unixsocket %s --save 86400 1000000000 --appendonly no",
-            target->path);
+        (void)snprintf(words, sizeof words,
+                       "redis-server --port 0 --unixsocket %s --save '' --appendonly no",
+                       target->path);
     else
-        (void)snprintf(
-            words, sizeof words,
-            "redis-server --bind 127.0.0.1 --port %d --save 86400 1000000000 --appendonly no",
-            target->port);
+        (void)snprintf(words, sizeof words,
+                       "redis-server --bind 127.0.0.1 --port %d --save '' --appendonly no",
+                       target->port);
     target->pid = start_server(words, NULL);
 }
 

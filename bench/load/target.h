@@ -31,6 +31,8 @@ struct target {
     pid_t pid;                       /* 0: not ours, its CPU time is not known */
     size_t request_size, reply_size; /* echo: of the fixed messages */
     uint64_t hits, misses;           /* replies by verdict, where the server says it */
+    struct buffer made;              /* a request that is patched instead of made again */
+    size_t made_key_at;
 };
 
 struct target_ops {
@@ -52,7 +54,7 @@ extern const struct target_ops target_mudax, target_memcached, target_redis, tar
 
 enum { KEY_SIZE = 24 };
 
-/* "user:00000000000000000123", KEY_SIZE bytes and a NUL. */
+/* "user:0000000000000000123", KEY_SIZE bytes and a NUL. */
 void key_text(uint64_t key, char out[KEY_SIZE + 1]);
 
 /* Value of an item: `size` printable bytes that depend on the key. */

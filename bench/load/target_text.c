@@ -60,12 +60,14 @@ static bool is_right(struct target *target, enum work work, uint64_t key, struct
 static void memcached_ask(struct target *target, enum work work, uint64_t key, uint64_t id,
                           struct buffer *out)
 {
-    char line[96], name[KEY_SIZE + 1];
-    key_text(key, name);
+    char line[96] = "mg ", name[KEY_SIZE + 1];
     if (!is_write(work, id)) {
-        put(out, line, (size_t)snprintf(line, sizeof line, "mg %s v\r\n", name));
+        key_text(key, line + 3);
+        memcpy(line + 3 + KEY_SIZE, " v\r\n", 4);
+        put(out, line, 3 + KEY_SIZE + 4);
         return;
     }
+    key_text(key, name);
     put(out, line,
         (size_t)snprintf(line, sizeof line, "ms %s %zu\r\n", name, target->shape->value_size));
     put_value(target, key, out);
