@@ -234,7 +234,7 @@ static void run_query(struct run *run, char *rest)
         else if (strcmp(word, "start") == 0)
             is_understood = parse_item(run, take_enclosed(&rest), &request->start_key);
         else
-            ensure(!"query takes names, values, start, limit, backward");
+            fail_run(run, "the script says \"%s\", which no query takes", word);
     }
     if (is_understood)
         run_call(run, &call);
