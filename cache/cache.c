@@ -12,6 +12,7 @@
 
 enum {
     SHARD_BYTES_MIN = 16 << 20, /* so that a shard is many times the largest item */
+    SHARDS_MIN = 64,            /* if there is memory for them: an index that grows is copied */
     SHARDS_PER_THREAD = 4,
     SHARD_BITS_MAX = 10,
     PARTITION_KEY_ROOM = 512,
@@ -21,6 +22,8 @@ enum {
     PURGE_SLOTS = 1024,    /* of the index, under one lock */
     FREE_DELAY_US = 1000,  /* until an idle lane looks again for what waits to be freed */
     TIMER_STEP_US = 10 * 1000,
+    LANES_KEPT = 4, /* lanes, beyond one a thread, for which memory is kept back */
+    POLICIES_KEPT_BYTES = 8 * 1024,
     FLOOR_PERCENT = 10,
     NEGATIVE_PERCENT = 10,
     DEFERRED_PERCENT = 4,
@@ -93,14 +96,15 @@ static struct reclaimer *reclaimer_get(struct cache *cache)
     mutex_unlock(&cache->lanes_lock);
     if (reclaimer != NULL)
         return reclaimer;
-    if (!memory_charge(&cache->memory, sizeof *reclaimer))
+    /* In front of it room to align it. */
+    uint8_t *block =
+        memory_heap_alloc_kept(&cache->memory, sizeof *reclaimer + _Alignof(struct reclaimer));
+    if (block == NULL)
         return NULL;
-    reclaimer = aligned_alloc(_Alignof(struct reclaimer), sizeof *reclaimer);
-    if (reclaimer == NULL) {
-        memory_uncharge(&cache->memory, sizeof *reclaimer);
-        return NULL;
-    }
+    size_t skip = (size_t)(-(uintptr_t)block & (_Alignof(struct reclaimer) - 1));
+    reclaimer = (struct reclaimer *)(void *)(block + skip);
     memset(reclaimer, 0, sizeof *reclaimer);
+    reclaimer->block = block;
     reclaim_open(reclaimer, &cache->epoch, &cache->memory);
     return reclaimer;
 }
@@ -138,7 +142,7 @@ static enum status cache_lane_open(struct backend *backend, const struct lane_en
 {
     struct cache *cache = of(backend);
     ensure(env->post != NULL && env->after != NULL);
-    struct cache_lane *lane = memory_heap_alloc(&cache->memory, sizeof *lane);
+    struct cache_lane *lane = memory_heap_alloc_kept(&cache->memory, sizeof *lane);
     if (lane == NULL)
         return STATUS_NO_MEMORY;
     memset(lane, 0, sizeof *lane);
@@ -323,14 +327,11 @@ void cache_purge(struct backend *backend)
 void cache_policy_set(struct backend *backend, const struct cache_policy *policy)
 {
     struct cache *cache = of(backend);
-    struct cache_policy *next = reclaim_heap_alloc(&cache->memory, sizeof *next);
+    struct cache_policy *next = NULL;
     mutex_lock(&cache->house_lock);
-    if (next == NULL) {
-        /* Room for a few bytes is always to be had by forgetting everything. */
-        cache_purge_table(cache, cache->house, 0);
-        next = reclaim_heap_alloc(&cache->memory, sizeof *next);
-        ensure(next != NULL);
-    }
+    /* Room is kept back for dozens, so this fails only when the system has no memory at all. */
+    next = reclaim_heap_alloc(&cache->memory, sizeof *next, true);
+    ensure(next != NULL);
     *next = *policy;
     reclaim_begin(cache->house);
     struct cache_policy *old = atomic_exchange_explicit(&cache->policy, next, memory_order_acq_rel);
@@ -391,11 +392,17 @@ static bool cache_is_ready(struct backend *backend, const char **why)
     return of(backend)->below->ops->is_ready(of(backend)->below, why);
 }
 
-static void free_list(struct reclaimer *reclaimer)
+static void reclaimer_free(struct cache *cache, struct reclaimer *reclaimer)
+{
+    memory_heap_free(&cache->memory, reclaimer->block,
+                     sizeof *reclaimer + _Alignof(struct reclaimer));
+}
+
+static void free_list(struct cache *cache, struct reclaimer *reclaimer)
 {
     while (reclaimer != NULL) {
         struct reclaimer *next = reclaimer->next;
-        free(reclaimer);
+        reclaimer_free(cache, reclaimer);
         reclaimer = next;
     }
 }
@@ -411,11 +418,10 @@ static void free_lanes(struct cache *cache)
     /* First everything is freed, then the records, for each scan of the epoch looks at all. */
     for (struct reclaimer *orphan = cache->orphans; orphan != NULL; orphan = orphan->next)
         reclaim_close(orphan);
-    if (cache->house != NULL)
-        reclaim_close(cache->house);
-    free_list(cache->orphans);
-    free_list(cache->spare);
-    free(cache->house);
+    reclaim_close(cache->house);
+    free_list(cache, cache->orphans);
+    free_list(cache, cache->spare);
+    reclaimer_free(cache, cache->house);
 }
 
 static void cache_close(struct backend **closing)
@@ -452,11 +458,11 @@ static const struct backend_ops cache_ops = {
     .close = cache_close,
 };
 
-/* About four a thread, none of less than 16 MiB. */
 static uint32_t shard_bits_for(const struct cache_options *options)
 {
-    uint32_t bits = 0;
-    while (bits < SHARD_BITS_MAX && (1u << bits) < SHARDS_PER_THREAD * options->threads &&
+    uint32_t bits = 0, wanted = SHARDS_PER_THREAD * options->threads;
+    wanted = wanted < SHARDS_MIN ? SHARDS_MIN : wanted;
+    while (bits < SHARD_BITS_MAX && (1u << bits) < wanted &&
            options->memory_bytes >> (bits + 1) >= SHARD_BYTES_MIN)
         bits++;
     return bits;
@@ -464,7 +470,10 @@ static uint32_t shard_bits_for(const struct cache_options *options)
 
 static enum status open_parts(struct cache *cache, const struct cache_options *options)
 {
-    if (!memory_open(&cache->memory, options->memory_bytes) ||
+    size_t kept_back =
+        POLICIES_KEPT_BYTES + (options->threads + LANES_KEPT) *
+                                  (sizeof(struct cache_lane) + 2 * sizeof(struct reclaimer));
+    if (!memory_open(&cache->memory, options->memory_bytes, kept_back) ||
         !memory_charge(&cache->memory, sizeof *cache))
         return STATUS_NO_MEMORY;
     cache->shard_bits = shard_bits_for(options);
@@ -486,7 +495,7 @@ static enum status open_parts(struct cache *cache, const struct cache_options *o
     for (uint32_t i = 0; i < cache->shard_count; i++)
         if (!shard_open(&cache->shards[i], &shard_options))
             return STATUS_NO_MEMORY;
-    struct cache_policy *policy = reclaim_heap_alloc(&cache->memory, sizeof *policy);
+    struct cache_policy *policy = reclaim_heap_alloc(&cache->memory, sizeof *policy, true);
     if (policy == NULL)
         return STATUS_NO_MEMORY;
     *policy = options->policy;

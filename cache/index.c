@@ -59,7 +59,7 @@ static bool is_same(const void *a, const void *b)
 
 static void *table_alloc(size_t size)
 {
-    void *table = reclaim_heap_alloc(context.memory, size);
+    void *table = reclaim_heap_alloc(context.memory, size, false);
     if (table != NULL)
         context.index->table_bytes = size;
     return table;

@@ -59,9 +59,10 @@ static void classes_init(struct memory *memory)
     memory->class_count = count;
 }
 
-bool memory_open(struct memory *memory, size_t budget)
+bool memory_open(struct memory *memory, size_t budget, size_t kept_back)
 {
     *memory = (struct memory){.budget = budget,
+                              .kept_back = kept_back,
                               .run_size = run_size_for(budget),
                               .warm = RUN_NONE,
                               .cold = RUN_NONE,
@@ -98,16 +99,21 @@ void memory_close(struct memory *memory)
     memory->base = NULL;
 }
 
-bool memory_charge(struct memory *memory, size_t size)
+static bool charge(struct memory *memory, size_t size, size_t limit)
 {
     size_t used = memory_figure(&memory->used);
     do {
-        if (size > memory->budget - used)
+        if (used > limit || size > limit - used)
             return false;
     } while (!atomic_compare_exchange_weak_explicit(&memory->used, &used, used + size,
                                                     memory_order_relaxed, memory_order_relaxed));
     memory_add(&memory->heap, size);
     return true;
+}
+
+bool memory_charge(struct memory *memory, size_t size)
+{
+    return charge(memory, size, memory->budget - memory->kept_back);
 }
 
 void memory_uncharge(struct memory *memory, size_t size)
@@ -117,14 +123,24 @@ void memory_uncharge(struct memory *memory, size_t size)
     memory_sub(&memory->used, size);
 }
 
-void *memory_heap_alloc(struct memory *memory, size_t size)
+static void *heap_alloc(struct memory *memory, size_t size, size_t limit)
 {
-    if (!memory_charge(memory, size + HEAP_OVERHEAD))
+    if (!charge(memory, size + HEAP_OVERHEAD, limit))
         return NULL;
     void *block = malloc(size);
     if (block == NULL)
         memory_uncharge(memory, size + HEAP_OVERHEAD);
     return block;
+}
+
+void *memory_heap_alloc(struct memory *memory, size_t size)
+{
+    return heap_alloc(memory, size, memory->budget - memory->kept_back);
+}
+
+void *memory_heap_alloc_kept(struct memory *memory, size_t size)
+{
+    return heap_alloc(memory, size, memory->budget);
 }
 
 void memory_heap_free(struct memory *memory, void *block, size_t size)

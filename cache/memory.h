@@ -48,6 +48,7 @@ struct memory {
     /* Constant after memory_open. */
     uint8_t *base;
     size_t budget, mapping_size, run_size;
+    size_t kept_back; /* part of the budget for lanes and policies, so that they always find room */
     uint32_t run_count;
     uint8_t class_count;
     uint8_t class_by_units[SLOT_MAX / SLOT_UNIT + 1];
@@ -72,9 +73,10 @@ struct memory {
 
 #define RUN_NONE UINT32_MAX
 
-/* budget  CACHE_MEMORY_MIN..MEMORY_MAPPING_MAX
+/* budget     CACHE_MEMORY_MIN..MEMORY_MAPPING_MAX
+ * kept_back  of it, for memory_heap_alloc_kept()
  * False when there is no memory for the mapping or its table. */
-MUST_CHECK bool memory_open(struct memory *memory, size_t budget);
+MUST_CHECK bool memory_open(struct memory *memory, size_t budget, size_t kept_back);
 void memory_close(struct memory *memory);
 
 /* A slot of at least `size` bytes (1..memory_slot_max), flags 0, contents undefined. NULL when
@@ -87,6 +89,8 @@ size_t memory_free(struct memory *memory, void *slot);
 /* Bytes from the heap, charged. */
 MUST_CHECK void *memory_heap_alloc(struct memory *memory, size_t size);
 void memory_heap_free(struct memory *memory, void *block, size_t size);
+/* The same from what is kept back. */
+MUST_CHECK void *memory_heap_alloc_kept(struct memory *memory, size_t size);
 /* Charges `size` bytes that somebody else allocates. */
 MUST_CHECK bool memory_charge(struct memory *memory, size_t size);
 void memory_uncharge(struct memory *memory, size_t size);

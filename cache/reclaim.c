@@ -54,9 +54,10 @@ void reclaim_heap(struct reclaimer *reclaimer, void *block)
     ck_epoch_call(&reclaimer->record, &head->retired, is_heap_block);
 }
 
-void *reclaim_heap_alloc(struct memory *memory, size_t size)
+void *reclaim_heap_alloc(struct memory *memory, size_t size, bool is_kept)
 {
-    struct heap_block *head = memory_heap_alloc(memory, sizeof *head + size);
+    struct heap_block *head = is_kept ? memory_heap_alloc_kept(memory, sizeof *head + size)
+                                      : memory_heap_alloc(memory, sizeof *head + size);
     if (head == NULL)
         return NULL;
     head->size = size;

@@ -14,6 +14,7 @@ struct reclaimer {
     ck_epoch_t *epoch;
     ck_stack_t ready;       /* past their grace period, not yet freed */
     struct reclaimer *next; /* whoever keeps a list */
+    void *block;            /* whoever allocated it */
 };
 
 /* reclaimer  zeroed, aligned to a cache line; stays valid as long as the epoch */
@@ -27,8 +28,9 @@ void reclaim_entry(struct reclaimer *reclaimer, struct entry *entry);
 /* Of reclaim_heap_alloc(). */
 void reclaim_heap(struct reclaimer *reclaimer, void *block);
 
-/* Heap memory, charged, that can be retired; freed at once by reclaim_heap_free(). */
-MUST_CHECK void *reclaim_heap_alloc(struct memory *memory, size_t size);
+/* Heap memory, charged, that can be retired; freed at once by reclaim_heap_free().
+ * is_kept  from what the budget keeps back */
+MUST_CHECK void *reclaim_heap_alloc(struct memory *memory, size_t size, bool is_kept);
 void reclaim_heap_free(struct memory *memory, void *block);
 
 /* True while something waits. */

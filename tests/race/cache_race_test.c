@@ -570,7 +570,10 @@ static void *work(void *arg)
     }
     while (this_lane->count > 0)
         store_turn(this_lane);
-    lane_loop_advance(&loop, 1000000);
+    while (lane_loop_timers(&loop) > 0) { /* what it retired waits for the other threads */
+        lane_loop_advance(&loop, 1000);
+        sched_yield();
+    }
     lane->ops->lane_close(&lane);
     lane_loop_deinit(&loop);
     for (int i = 0; i < CALLS; i++)
