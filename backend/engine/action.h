@@ -71,6 +71,7 @@ struct action {
 
     /* PutItem, DeleteItem */
     struct partition_change change;
+
     /* Query */
     struct buffer page; /* room for heads, then items */
     uint64_t examined_bytes;

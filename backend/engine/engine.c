@@ -535,6 +535,7 @@ enum status engine_open(const struct engine_options *options, struct backend **o
 {
     struct bytes url = options->store.url;
     ensure(options->partitions >= 1 && options->partitions <= PARTITIONS_MAX);
+    ensure(options->wall_ms != NULL);
     error->text[0] = '\0';
     const struct kv_ops *store = find_store(url);
     if (store == NULL)

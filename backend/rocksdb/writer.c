@@ -325,7 +325,8 @@ static void check_reads(struct writer *writer, struct kv_commit *commit)
         return;
     struct bytes values[READS_MAX];
     rocksdb_pinnableslice_t *slices[READS_MAX];
-    memset(slices, 0, commit->read_count * sizeof slices[0]);
+    for (size_t i = 0; i < commit->read_count; i++)
+        slices[i] = NULL;
     bool is_changed;
     commit->status = read_newest(writer, commit, values, slices, &is_changed);
     if (commit->status != STATUS_OK)

@@ -425,10 +425,13 @@ static size_t collect_expected(struct run *run, const struct script *script, siz
 
 static void run_line(struct run *run, const char *line)
 {
-    int times = 1, at = 0;
+    long times = 1;
     run->line = line;
-    if (sscanf(line, "repeat %d %n", &times, &at) == 1)
-        line += at;
+    if (strncmp(line, "repeat ", 7) == 0) {
+        char *rest;
+        times = strtol(line + 7, &rest, 10);
+        line = skip_blanks(rest);
+    }
     for (int i = 1; i <= times; i++) {
         run_request(run, line, i);
         check_reply(run);

@@ -521,7 +521,8 @@ int main(void)
         cmocka_unit_test(random_operations_agree_with_a_model),
         cmocka_unit_test(figures_are_reported_and_the_store_is_ready),
     };
-    char directory[] = "kv-XXXXXX", rocksdb[64], command[64];
+    static char directory[] = "kv-XXXXXX", rocksdb[64];
+    char command[64];
     if (mkdtemp(directory) == NULL)
         return 1;
     snprintf(rocksdb, sizeof rocksdb, "rocksdb:%s", directory);
