@@ -1,0 +1,309 @@
+#!/usr/bin/env python3
+"""mudaxd from outside: start-up errors, limits, reload, stop, figures, bad input.
+
+usage: daemon_test.py MUDAXD
+"""
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import native  # noqa: E402
+from daemon import Daemon  # noqa: E402
+
+PROGRAM = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "mudaxd"
+
+
+class Outside(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="mudax-daemon-")
+        self.daemon = None
+
+    def tearDown(self):
+        if self.daemon is not None:
+            self.daemon.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def begin(self, *arguments, store="memory:"):
+        self.daemon = Daemon(PROGRAM, self.folder, "--store", store, "--cache-memory", "16M", "--store-memory", "32M",
+                             "--listen", "admin://127.0.0.1:0", *arguments)
+        return self.daemon.start()
+
+    def log(self):
+        with open(os.path.join(self.folder, "mudaxd.log"), encoding="utf8") as file:
+            return file.read()
+
+    def wait_for_log(self, text):
+        for _ in range(500):
+            if text in self.log():
+                return
+            time.sleep(0.01)
+        self.fail(f"no {text} in\n{self.log()}")
+
+    def page(self, path):
+        port = re.search(r'url="admin://127.0.0.1:0" port=(\d+)', self.log()).group(1)
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+
+class Starting(Outside):
+    def refused(self, *arguments):
+        run = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=30, check=False)
+        self.assertNotEqual(run.returncode, 0)
+        self.assertLessEqual(len(run.stderr.splitlines()), 4, run.stderr)
+        return run.stderr
+
+    def test_mistakes_are_told_with_what_was_expected(self):
+        self.assertIn("expected a size", self.refused("--cache-memory", "much"))
+        self.assertIn("there is no option --cache-memroy", self.refused("--cache-memroy", "1M"))
+        self.assertIn("expected mudax://HOST:PORT", self.refused("--store", "memory:", "--listen", "tcp://127.0.0.1:1"))
+        self.assertIn("--insecure", self.refused("--store", "memory:", "--listen", "mudax://0.0.0.0:0"))
+        self.assertIn("no store answers", self.refused("--store", "mysql://x"))
+        self.assertIn("is it running?", self.refused("--store", "redis://127.0.0.1:1"))
+        self.assertIn("write memory:", self.refused("--store", "memory:?delay=soon"))
+
+    def test_a_foreign_directory_is_not_touched(self):
+        path = os.path.join(self.folder, "photos")
+        os.mkdir(path)
+        with open(os.path.join(path, "cat.jpg"), "w", encoding="utf8") as file:
+            file.write("meow")
+        self.assertIn("holds other files", self.refused("--store", "rocksdb:" + path))
+        self.assertEqual(os.listdir(path), ["cat.jpg"])
+
+    def test_a_directory_in_use_is_refused(self):
+        path = os.path.join(self.folder, "data")
+        self.begin(store="rocksdb:" + path)
+        self.assertIn("is in use", self.refused("--store", "rocksdb:" + path, "--listen", "mudax://127.0.0.1:0"))
+
+    def test_help_and_version(self):
+        run = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, timeout=30, check=True)
+        self.assertIn("--item-ttl", run.stdout)
+        run = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, timeout=30, check=True)
+        self.assertRegex(run.stdout, r"^mudaxd \d+\.\d+\.\d+$")
+
+
+class Serving(Outside):
+    def fill(self, client):
+        client.create_table("Shop")
+        for number in range(10):
+            client.call(native.PUT, {native.TABLE: "Shop", native.ITEM: {"p": "c", "s": f"o{number}", "n": number}})
+
+    def query(self, client):
+        body, meta = client.call(native.QUERY, {native.TABLE: "Shop", native.CONDITION: "p = :p", native.VERDICT: True,
+                                                native.VALUES: {":p": "c"}}, with_meta=True)
+        return body, native.VERDICTS[meta.get(0)]
+
+    def get(self, client, sort, **more):
+        body, meta = client.call(native.GET, {native.TABLE: "Shop", native.VERDICT: True, native.KEY: {"p": "c", "s": sort},
+                                              **{getattr(native, name): value for name, value in more.items()}},
+                                 with_meta=True)
+        return body, native.VERDICTS[meta.get(0)]
+
+    def test_reads_are_cached_and_fresh_after_every_write(self):
+        client = self.begin()
+        self.fill(client)
+        other = self.daemon.client()
+        body, verdict = self.query(client)
+        self.assertEqual((len(body[0]), body[1], body[2], verdict), (10, 10, None, "miss"))
+        self.assertEqual(self.query(other)[1], "hit")
+        other.call(native.PUT, {native.TABLE: "Shop", native.ITEM: {"p": "c", "s": "o3", "n": 33}})
+        body, verdict = self.query(client)
+        self.assertEqual((body[0][3]["n"], verdict), (33, "miss"))
+        self.assertEqual(self.get(client, "o3"), ({"p": "c", "s": "o3", "n": 33}, "hit"))
+        self.assertEqual(self.get(client, "none"), (None, "miss"))
+        self.assertEqual(self.get(client, "none"), (None, "hit"))
+        client.call(native.DELETE, {native.TABLE: "Shop", native.KEY: {"p": "c", "s": "o3"}})
+        self.assertEqual(self.get(other, "o3"), (None, "hit"))
+        self.assertEqual(len(self.query(other)[0][0]), 9)
+        self.assertEqual(self.get(client, "o4", CONSISTENT=True)[1], "bypass")
+
+    def test_metrics_tell_what_happened(self):
+        client = self.begin()
+        self.fill(client)
+        for _ in range(3):
+            self.query(client)
+        status, page = self.page("/metrics")
+        self.assertEqual(status, 200)
+        self.assertIn('mudax_requests_total{table="Shop",operation="PutItem",verdict="none"} 10\n', page)
+        self.assertIn('mudax_requests_total{table="Shop",operation="Query",verdict="hit"} 2\n', page)
+        self.assertIn('mudax_request_duration_seconds_count{operation="Query",verdict="miss"} 1\n', page)
+        for name in ("mudax_cache_hits_total", "mudax_store_commits_total", "mudax_cache_entries", "mudax_cache_class_bytes", "mudax_cache_epoch_lag_seconds",
+                     "mudax_connections"):
+            self.assertIn("\n" + name, page)
+        for line in page.splitlines():
+            self.assertRegex(line, r'^(# (HELP|TYPE) mudax_\w+ .+|mudax_\w+(\{.*\})? [-+0-9.e]+)$')
+        typed = re.findall(r"^# TYPE (\w+)", page, re.M)
+        self.assertEqual(len(typed), len(set(typed)))
+        self.assertEqual(self.page("/healthz"), (200, "ok\n"))
+        self.assertEqual(self.page("/readyz"), (200, "ready\n"))
+        self.assertEqual(self.page("/nothing")[0], 404)
+        stats = client.call(native.STATS, {})
+        self.assertEqual(stats['requests_total{table="Shop",operation="PutItem",verdict="none"}'], 10)
+
+    def test_more_connections_than_allowed_are_closed(self):
+        clients = [self.begin("--max-connections", "3")]
+        clients += [self.daemon.client() for _ in range(2)]
+        with self.assertRaises(OSError):
+            self.daemon.client(5)
+        clients[0].close()
+        for _ in range(100):
+            try:
+                self.daemon.client(5).call(native.PING, {})
+                break
+            except OSError:
+                time.sleep(0.02)
+        else:
+            self.fail("a closed connection did not make room")
+
+    def test_the_limit_of_requests_in_flight_throttles_at_once(self):
+        client = self.begin("--max-connection-requests", "4", store="memory:?delay=200ms")
+        client.create_table("Shop")
+        begun = time.monotonic()
+        for number in range(10):
+            client.ask(native.GET, {native.TABLE: "Shop", native.KEY: {"p": "c", "s": str(number)}})
+        statuses = [client.next_reply()[1] for _ in range(6)]
+        self.assertEqual(statuses, [5] * 6)
+        self.assertLess(time.monotonic() - begun, 0.15)
+        self.assertEqual([client.next_reply()[1] for _ in range(4)], [0] * 4)
+
+    def test_a_deadline_answers_and_says_whose_it_was(self):
+        client = self.begin(store="memory:?delay=300ms")
+        client.create_table("Shop")
+        with self.assertRaises(native.Refused) as refused:
+            client.call(native.GET, {native.TABLE: "Shop", native.KEY: {"p": "c", "s": "x"}, native.TIMEOUT: 30})
+        self.assertEqual(refused.exception.status, 8)
+        self.assertIn("did not answer GetItem within 3", refused.exception.text)
+
+    def test_a_thousand_frames_of_noise_harm_nobody(self):
+        client = self.begin()
+        self.fill(client)
+        random.seed(7)
+        template = b"\x93\x02\x01\x82\x00\xa4Shop\x01\x82\xa1p\xa1c\xa1s\xa2o1"
+        for round_ in range(1000):
+            noise = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            noise.connect(self.daemon.socket)
+            noise.settimeout(10)
+            noise.sendall(bytes.fromhex("0000000c930000820f0111a464656d6f"))
+            body = bytearray(template)
+            for _ in range(random.randrange(1, 4)):
+                body[random.randrange(len(body))] = random.randrange(256)
+            if round_ % 3 == 0:
+                body = body[:random.randrange(len(body))]
+            noise.sendall(len(body).to_bytes(4, "big") + body)
+            noise.shutdown(socket.SHUT_WR)
+            while noise.recv(65536):
+                pass
+            noise.close()
+        self.assertEqual(self.get(client, "o1")[0]["n"], 1)
+
+    def test_a_client_that_does_not_read_stops_nobody(self):
+        client = self.begin("--write-timeout", "1s")
+        client.create_table("Big", sort=False)
+        client.call(native.PUT, {native.TABLE: "Big", native.ITEM: {"p": "x", "v": "y" * 300000}})
+        deaf = self.daemon.client()
+        stop = threading.Event()
+
+        def shout():
+            try:
+                while not stop.is_set():
+                    deaf.ask(native.GET, {native.TABLE: "Big", native.KEY: {"p": "x"}})
+            except OSError:
+                pass
+
+        thread = threading.Thread(target=shout, daemon=True)
+        thread.start()
+        for _ in range(200):
+            client.call(native.PING, {})
+        thread.join(15) # the daemon closes it
+        stop.set()
+        self.assertFalse(thread.is_alive())
+
+
+class Stopping(Outside):
+    def test_a_stop_answers_what_is_in_flight(self):
+        client = self.begin(store="memory:?delay=300ms")
+        client.create_table("Shop")
+        client.ask(native.PUT, {native.TABLE: "Shop", native.ITEM: {"p": "c", "s": "1"}})
+        time.sleep(0.05)
+        self.daemon.process.send_signal(signal.SIGTERM)
+        self.assertEqual(client.next_reply()[1], 0)
+        with self.assertRaises(ConnectionError):
+            client.next_reply()
+        self.assertEqual(self.daemon.process.wait(10), 0)
+        self.assertIn("event=stopped", self.log())
+
+    def test_a_stop_waits_no_longer_than_its_deadline(self):
+        client = self.begin("--shutdown-timeout", "100ms", store="memory:?delay=1s")
+        client.create_table("Shop")
+        client.ask(native.GET, {native.TABLE: "Shop", native.KEY: {"p": "c", "s": "1"}})
+        time.sleep(0.05)
+        begun = time.monotonic()
+        self.daemon.process.send_signal(signal.SIGTERM)
+        with self.assertRaises(ConnectionError):
+            client.next_reply()
+        self.assertLess(time.monotonic() - begun, 0.8)
+        self.assertEqual(self.daemon.process.wait(10), 0)
+
+    def test_idle_connections_do_not_hold_up_a_stop(self):
+        self.begin()
+        clients = [self.daemon.client() for _ in range(50)]
+        begun = time.monotonic()
+        self.assertEqual(self.daemon.stop(), 0)
+        self.assertLess(time.monotonic() - begun, 3)
+        self.assertEqual(len(clients), 50)
+        self.assertFalse(os.path.exists(self.daemon.socket))
+
+    def test_a_reload_changes_what_it_can_and_lists_the_rest(self):
+        path = os.path.join(self.folder, "mudaxd.ini")
+        with open(path, "w", encoding="utf8") as file:
+            file.write("item_ttl = 5m\nworkers = 1\n")
+        client = self.begin("--config", path)
+        client.create_table("Shop")
+        get = {native.TABLE: "Shop", native.VERDICT: True, native.KEY: {"p": "c", "s": "1"}}
+        client.call(native.PUT, {native.TABLE: "Shop", native.ITEM: {"p": "c", "s": "1"}})
+        self.assertEqual(client.call(native.GET, get, with_meta=True)[1][0], 1)
+        with open(path, "w", encoding="utf8") as file:
+            file.write("cache = off\nworkers = 2\n")
+        self.daemon.process.send_signal(signal.SIGHUP)
+        self.wait_for_log("event=reloaded")
+        self.assertIn("name=cache effect=now", self.log())
+        self.assertIn("name=workers effect=after_restart", self.log())
+        self.assertEqual(client.call(native.GET, get, with_meta=True)[1][0], 3)
+        with open(path, "w", encoding="utf8") as file:
+            file.write("workers = many\n")
+        self.daemon.process.send_signal(signal.SIGHUP)
+        self.wait_for_log("event=reload_failed")
+        self.assertIn("mudaxd.ini:1: workers", self.log())
+        client.call(native.PING, {})
+
+    def test_data_outlives_a_stop_and_a_kill(self):
+        path = "rocksdb:" + os.path.join(self.folder, "data")
+        client = self.begin(store=path)
+        client.create_table("Shop")
+        client.call(native.PUT, {native.TABLE: "Shop", native.ITEM: {"p": "c", "s": "1"}})
+        self.assertEqual(self.daemon.stop(), 0)
+        client = self.daemon.start()
+        client.call(native.PUT, {native.TABLE: "Shop", native.ITEM: {"p": "c", "s": "2"}})
+        self.daemon.kill()
+        client = self.daemon.start()
+        body = client.call(native.QUERY, {native.TABLE: "Shop", native.CONDITION: "p = :p", native.VALUES: {":p": "c"}})
+        self.assertEqual([item["s"] for item in body[0]], ["1", "2"])
+        table = client.call(native.DESCRIBE, {native.TABLE: "Shop"})["Table"]
+        self.assertEqual(table["ItemCount"], 2)
+
+
+unittest.main(verbosity=2, warnings="ignore")
