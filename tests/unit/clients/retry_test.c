@@ -1,0 +1,99 @@
+#include "clients/c/src/retry.h"
+
+#include <stdarg.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+static void reads_are_repeated_whenever_that_may_help(void **state)
+{
+    (void)state;
+    static const enum mudax_operation reads[] = {MUDAX_PING,        MUDAX_GET_ITEM,
+                                                 MUDAX_QUERY,       MUDAX_DESCRIBE_TABLE,
+                                                 MUDAX_LIST_TABLES, MUDAX_STATS};
+    for (size_t i = 0; i < sizeof reads / sizeof reads[0]; i++) {
+        assert_true(retry_is_safe(reads[i], ATTEMPT_NOT_CONNECTED, STATUS_OK));
+        assert_true(retry_is_safe(reads[i], ATTEMPT_NOT_SENT, STATUS_OK));
+        assert_true(retry_is_safe(reads[i], ATTEMPT_LOST, STATUS_OK));
+        assert_true(retry_is_safe(reads[i], ATTEMPT_TIMED_OUT, STATUS_OK));
+        assert_true(retry_is_safe(reads[i], ATTEMPT_ANSWERED, STATUS_INTERNAL));
+        assert_true(retry_is_safe(reads[i], ATTEMPT_ANSWERED, STATUS_TIMEOUT));
+        assert_false(retry_is_safe(reads[i], ATTEMPT_ANSWERED, STATUS_VALIDATION));
+        assert_false(retry_is_safe(reads[i], ATTEMPT_FAILED, STATUS_OK));
+    }
+}
+
+static void writes_are_repeated_only_if_nothing_can_have_happened(void **state)
+{
+    (void)state;
+    static const enum mudax_operation writes[] = {MUDAX_PUT_ITEM, MUDAX_DELETE_ITEM,
+                                                  MUDAX_CREATE_TABLE, MUDAX_DELETE_TABLE};
+    for (size_t i = 0; i < sizeof writes / sizeof writes[0]; i++) {
+        assert_true(retry_is_safe(writes[i], ATTEMPT_NOT_CONNECTED, STATUS_OK));
+        assert_true(retry_is_safe(writes[i], ATTEMPT_NOT_SENT, STATUS_OK));
+        assert_true(retry_is_safe(writes[i], ATTEMPT_ANSWERED, STATUS_THROTTLED));
+        assert_true(retry_is_safe(writes[i], ATTEMPT_ANSWERED, STATUS_UNAVAILABLE));
+        assert_true(retry_is_safe(writes[i], ATTEMPT_ANSWERED, STATUS_SHUTTING_DOWN));
+        assert_false(retry_is_safe(writes[i], ATTEMPT_LOST, STATUS_OK));
+        assert_false(retry_is_safe(writes[i], ATTEMPT_TIMED_OUT, STATUS_OK));
+        assert_false(retry_is_safe(writes[i], ATTEMPT_ANSWERED, STATUS_INTERNAL));
+        assert_false(retry_is_safe(writes[i], ATTEMPT_ANSWERED, STATUS_TIMEOUT));
+        assert_false(retry_is_safe(writes[i], ATTEMPT_ANSWERED, STATUS_OUTCOME_UNKNOWN));
+        assert_false(retry_is_safe(writes[i], ATTEMPT_ANSWERED, STATUS_NO_MEMORY));
+    }
+}
+
+static void waits_double_up_to_a_limit_and_jitter_over_all_of_it(void **state)
+{
+    (void)state;
+    static const uint64_t most[] = {5000,   10000,  20000,  40000, 80000,
+                                    160000, 320000, 500000, 500000};
+    for (unsigned retry = 0; retry < sizeof most / sizeof most[0]; retry++) {
+        assert_int_equal(backoff_us(retry, 0), 0);
+        assert_int_equal(backoff_us(retry, most[retry]), most[retry]);
+        assert_int_equal(backoff_us(retry, most[retry] + 1), 0);
+    }
+    assert_true(backoff_us(4000000000u, UINT64_MAX) <= BACKOFF_MAX_US);
+}
+
+static void retries_are_a_tenth_of_the_calls_when_everything_fails(void **state)
+{
+    (void)state;
+    struct retry_budget budget;
+    retry_budget_init(&budget);
+    int first = 0, later = 0;
+    while (retry_budget_spend(&budget))
+        first++;
+    assert_int_equal(first, 10);
+    for (int call = 0; call < 1000; call++) {
+        retry_budget_earn(&budget);
+        later += retry_budget_spend(&budget);
+    }
+    assert_int_equal(later, 100);
+}
+
+static void a_quiet_time_saves_no_more_than_the_budget_holds(void **state)
+{
+    (void)state;
+    struct retry_budget budget;
+    retry_budget_init(&budget);
+    for (int call = 0; call < 100000; call++)
+        retry_budget_earn(&budget);
+    int spent = 0;
+    while (retry_budget_spend(&budget))
+        spent++;
+    assert_int_equal(spent, 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_are_repeated_whenever_that_may_help),
+        cmocka_unit_test(writes_are_repeated_only_if_nothing_can_have_happened),
+        cmocka_unit_test(waits_double_up_to_a_limit_and_jitter_over_all_of_it),
+        cmocka_unit_test(retries_are_a_tenth_of_the_calls_when_everything_fails),
+        cmocka_unit_test(a_quiet_time_saves_no_more_than_the_budget_holds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
