@@ -16,7 +16,7 @@ from daemon import Daemon  # noqa: E402
 MIB = 1 << 20
 BUDGET, STORE = 64 * MIB, 32 * MIB
 CONNECTIONS, IDLE_MAX = 1500, 10 * 1024
-DEPTH = 64
+IN_FLIGHT = 4 * MIB # so that the requests' own memory does not count for much
 
 
 def resident(pid):
@@ -26,14 +26,14 @@ def resident(pid):
     raise RuntimeError("no VmRSS")
 
 
-def pipelined(client, requests):
-    """Sends all, DEPTH at a time in flight; every reply must be good."""
-    in_flight = 0
+def pipelined(client, requests, size=1000):
+    """Sends all, some at a time in flight; every reply must be good."""
+    in_flight, depth = 0, min(64, max(2, IN_FLIGHT // size))
     for request in requests:
         client.ask(*request)
         in_flight += 1
-        if in_flight == DEPTH:
-            while in_flight > DEPTH // 2:
+        if in_flight == depth:
+            while in_flight > depth // 2:
                 assert client.next_reply()[1] == 0
                 in_flight -= 1
     for _ in range(in_flight):
@@ -54,8 +54,8 @@ def fill(daemon, client):
     for round_, (count, size) in enumerate(((40000, 100), (40000, 1000), (8000, 16000), (600, 300000))):
         value = os.urandom(size)
         keys = [f"{round_}:{i}" for i in range(count)]
-        pipelined(client, ((native.PUT, {native.TABLE: "Sized", native.ITEM: {"p": key, "v": value}}) for key in keys))
-        pipelined(client, ((native.GET, {native.TABLE: "Sized", native.KEY: {"p": key}}) for key in keys))
+        pipelined(client, ((native.PUT, {native.TABLE: "Sized", native.ITEM: {"p": key, "v": value}}) for key in keys), size)
+        pipelined(client, ((native.GET, {native.TABLE: "Sized", native.KEY: {"p": key}}) for key in keys), size)
         check(f"resident after {count} items of {size} bytes", resident(daemon.process.pid), most)
     pipelined(client, ((native.PUT, {native.TABLE: "Paged", native.ITEM: {"p": f"{i % 500}", "s": f"{i}", "v": "x" * 500}})
                        for i in range(20000)))
