@@ -162,6 +162,12 @@ void index_tidy(struct index *index, uint32_t entries, unsigned long begin)
         (void)ck_hs_gc(&index->table, entries, begin);
 }
 
+bool index_is_full(const struct index *index)
+{
+    size_t capacity = index->table_bytes / SLOT_BYTES;
+    return index_count(index) > capacity - capacity / 4;
+}
+
 size_t index_growth_bytes(const struct index *index)
 {
     size_t capacity = index->table_bytes / SLOT_BYTES;

@@ -43,6 +43,8 @@ bool index_iterate(struct index *index, struct index_walk *walk, uint32_t slots,
 /* Shortens probes that removals have lengthened; about `entries` of them, beginning anywhere. */
 void index_tidy(struct index *index, uint32_t entries, unsigned long begin);
 
+/* True when further entries would make probes too long: something has to go for each. */
+bool index_is_full(const struct index *index);
 /* What it would take to grow a table that is fuller than it should be; 0 if it is not. */
 size_t index_growth_bytes(const struct index *index);
 /* Grows it then. Inside a section. */

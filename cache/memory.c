@@ -151,6 +151,12 @@ void memory_heap_free(struct memory *memory, void *block, size_t size)
     memory_uncharge(memory, size + HEAP_OVERHEAD);
 }
 
+static size_t tail_size(const struct memory *memory, uint8_t class_index)
+{
+    const struct memory_class *class = &memory->classes[class_index];
+    return memory->run_size - (size_t) class->slots * class->slot_size;
+}
+
 static void partial_push(struct memory *memory, uint32_t index) REQUIRES(memory->lock)
 {
     struct run *run = &memory->runs[index];
@@ -196,6 +202,7 @@ static bool run_take(struct memory *memory, uint8_t class_index) REQUIRES(memory
     }
     memory->runs[index] = (struct run){.free = SLOT_NONE, .class = class_index};
     memory->classes[class_index].runs++;
+    memory_add(&memory->tails, tail_size(memory, class_index));
     partial_push(memory, index);
     return true;
 }
@@ -204,6 +211,7 @@ static void run_give(struct memory *memory, uint32_t index) REQUIRES(memory->loc
 {
     struct run *run = &memory->runs[index];
     memory->classes[run->class].runs--;
+    memory_sub(&memory->tails, tail_size(memory, run->class));
     run->state = RUN_FREE;
     run->next = memory->warm;
     memory->warm = index;
@@ -293,8 +301,8 @@ static uint32_t emptiest_run(const struct memory *memory, const struct memory_cl
     return best;
 }
 
-static uint32_t evacuation_pick(const struct memory *memory, uint32_t live_max)
-    REQUIRES(memory->lock)
+static uint32_t evacuation_pick(const struct memory *memory, uint32_t live_max,
+                                uint32_t percent_max) REQUIRES(memory->lock)
 {
     uint32_t best = RUN_NONE;
     uint64_t best_free = 0;
@@ -303,7 +311,8 @@ static uint32_t evacuation_pick(const struct memory *memory, uint32_t live_max)
         uint64_t free_bytes =
             ((uint64_t) class->runs * class->slots - class->live) * class->slot_size;
         uint32_t run = emptiest_run(memory, class);
-        if (run != RUN_NONE && memory->runs[run].live <= live_max && free_bytes > best_free) {
+        if (run != RUN_NONE && free_bytes > best_free && memory->runs[run].live <= live_max &&
+            memory->runs[run].live * 100u <= class->slots * percent_max) {
             best = run;
             best_free = free_bytes;
         }
@@ -311,14 +320,15 @@ static uint32_t evacuation_pick(const struct memory *memory, uint32_t live_max)
     return best;
 }
 
-uint32_t memory_evacuation_begin(struct memory *memory, uint32_t live_max, uint32_t *slots)
+uint32_t memory_evacuation_begin(struct memory *memory, uint32_t live_max, uint32_t percent_max,
+                                 uint32_t *slots)
 {
     uint32_t run = RUN_NONE;
     mutex_lock(&memory->lock);
     if (!memory->is_evacuation_going_on) {
         run = memory->evacuating;
         if (run == RUN_NONE) {
-            run = evacuation_pick(memory, live_max);
+            run = evacuation_pick(memory, live_max, percent_max);
             if (run != RUN_NONE) {
                 partial_unlink(memory, run);
                 memory->runs[run].state = RUN_EVACUATING;

@@ -69,6 +69,7 @@ struct memory {
     atomic_size_t live;     /* slot bytes of what is not retired */
     atomic_size_t deferred; /* slot and heap bytes that wait for a grace period */
     atomic_size_t heap;     /* the part of `used` that is not runs */
+    atomic_size_t tails;    /* the part of runs that is too short for a slot */
 };
 
 #define RUN_NONE UINT32_MAX
@@ -96,11 +97,12 @@ MUST_CHECK bool memory_charge(struct memory *memory, size_t size);
 void memory_uncharge(struct memory *memory, size_t size);
 
 /* Picks the run that is cheapest to give up: of the class with the most free bytes the one with the
- * fewest slots in use, at most `live_max` of them; or goes on with the one picked before. No slot
- * of it is handed out any more, and the run is given back when its last slot is freed. Returns
- * RUN_NONE when there is none or another thread is at it; else memory_evacuation_end() must follow.
- * slots  those below this number may be in use */
-uint32_t memory_evacuation_begin(struct memory *memory, uint32_t live_max, uint32_t *slots);
+ * fewest slots in use, at most `live_max` of them and `percent_max` of all; or goes on with the one
+ * picked before. No slot of it is handed out any more, and the run is given back when its last slot
+ * is freed. Returns RUN_NONE when there is none or another thread is at it; else
+ * memory_evacuation_end() must follow. slots  those below this number may be in use */
+uint32_t memory_evacuation_begin(struct memory *memory, uint32_t live_max, uint32_t percent_max,
+                                 uint32_t *slots);
 void *memory_run_slot(const struct memory *memory, uint32_t run, uint32_t slot);
 /* Ends a pass. A run that cannot be emptied in a number of passes goes back to its class. */
 void memory_evacuation_end(struct memory *memory, uint32_t run);

@@ -3,13 +3,16 @@
 #include "protocol/ensure.h"
 
 enum {
-    EVICT_MAX = 8,          /* entries a fill */
-    EVACUATE_LIVE_MAX = 32, /* slots in use of a run that a fill empties itself */
-    FREE_COUNT_MAX = 64,    /* retired things freed between two tries */
-    HOUSE_EVICT_MAX = 256,  /* entries a call */
-    HOUSE_EXPIRE_MAX = 512, /* entries a shard, list and call */
-    TIDY_ENTRIES = 128,     /* of the index, a shard and call */
-    HOUSE_RESERVES = 2,     /* housekeeping keeps this many times what fills keep free */
+    EVICT_MAX = 8,             /* entries a fill */
+    EVACUATE_LIVE_MAX = 32,    /* slots in use of a run that a fill empties itself */
+    FREE_COUNT_MAX = 64,       /* retired things freed between two tries */
+    HOUSE_EVICT_MAX = 256,     /* entries a call */
+    HOUSE_EXPIRE_MAX = 512,    /* entries a shard, list and call */
+    HOUSE_FREE_MAX = 2048,     /* retired things, a run given up */
+    HOUSE_EVACUATE_MAX = 4,    /* runs a call */
+    EVACUATE_PERCENT_MAX = 75, /* slots in use of a run that is given up without need */
+    TIDY_ENTRIES = 128,        /* of the index, a shard and call */
+    HOUSE_RESERVES = 2,        /* housekeeping keeps this many times what fills keep free */
 };
 
 /* Kinds that may be evicted for an entry of `kind` (0: housekeeping): its own, and the others while
@@ -26,7 +29,8 @@ static unsigned evictable(const struct cache *cache, unsigned kind)
 /* Bytes that are missing to have `reserve` bytes free. */
 static size_t missing(const struct cache *cache, size_t reserve)
 {
-    size_t taken = memory_figure(&cache->memory.live) + memory_figure(&cache->memory.heap);
+    size_t taken = memory_figure(&cache->memory.live) + memory_figure(&cache->memory.heap) +
+                   memory_figure(&cache->memory.tails) + cache->memory.kept_back;
     size_t allowed = cache->memory.budget - reserve;
     return taken > allowed ? taken - allowed : 0;
 }
@@ -127,10 +131,11 @@ static void empty_slot(struct cache *cache, struct reclaimer *reclaimer, void *s
 }
 
 /* Empties one run, so that another class can have it once the grace period is over. */
-static bool evacuate(struct cache *cache, struct reclaimer *reclaimer, uint32_t live_max)
+static bool evacuate(struct cache *cache, struct reclaimer *reclaimer, uint32_t live_max,
+                     uint32_t percent_max)
 {
     uint32_t slots;
-    uint32_t run = memory_evacuation_begin(&cache->memory, live_max, &slots);
+    uint32_t run = memory_evacuation_begin(&cache->memory, live_max, percent_max, &slots);
     if (run == RUN_NONE)
         return false;
     for (uint32_t i = 0; i < slots; i++)
@@ -179,15 +184,20 @@ struct entry *room_make_entry(struct cache_lane *lane, struct shard *shard,
     entry = entry_make(&cache->memory, source);
     if (entry != NULL)
         return entry;
+    /* There may be memory, but in other classes: housekeeping will move more of it. */
+    atomic_store_explicit(&cache->is_starved, true, memory_order_relaxed);
+    if (evacuate(cache, lane->reclaimer, EVACUATE_LIVE_MAX, 100)) {
+        reclaim_poll(lane->reclaimer, FREE_COUNT_MAX);
+        entry = entry_make(&cache->memory, source);
+        if (entry != NULL)
+            return entry;
+    }
     size_t slot = size < memory_slot_max(&cache->memory) ? size : memory_slot_max(&cache->memory);
     evict_in_class(lane, shard, slot, kind);
-    (void)evacuate(cache, lane->reclaimer, EVACUATE_LIVE_MAX);
     reclaim_poll(lane->reclaimer, FREE_COUNT_MAX);
     entry = entry_make(&cache->memory, source);
-    if (entry == NULL) {
-        atomic_store_explicit(&cache->is_starved, true, memory_order_relaxed);
+    if (entry == NULL)
         count(&lane->counters.dropped_memory, 1);
-    }
     return entry;
 }
 
@@ -223,23 +233,36 @@ static void tidy_one(struct cache *cache, struct reclaimer *reclaimer, size_t un
     shard_leave(shard, reclaimer);
 }
 
+/* Turns free slots of rich classes into free runs. Returns true if there is more to do. */
+static bool free_runs(struct cache *cache, struct reclaimer *reclaimer, size_t wanted)
+{
+    const struct memory *memory = &cache->memory;
+    bool is_starved = atomic_exchange_explicit(&cache->is_starved, false, memory_order_relaxed);
+    bool is_lacking = memory->budget - memory_figure(&memory->used) < wanted;
+    for (int i = 0; i < HOUSE_EVACUATE_MAX && is_lacking; i++) {
+        if (missing(cache, cache->reserve_bytes) != 0 ||
+            !evacuate(cache, reclaimer, UINT32_MAX, is_starved ? 100 : EVACUATE_PERCENT_MAX))
+            return false;
+        reclaim_poll(reclaimer, HOUSE_FREE_MAX);
+        is_lacking = memory->budget - memory_figure(&memory->used) < wanted;
+    }
+    if (is_lacking && is_starved)
+        atomic_store_explicit(&cache->is_starved, true, memory_order_relaxed);
+    return is_lacking;
+}
+
 bool room_keep_free(struct cache *cache, struct reclaimer *reclaimer)
 {
+    if (memory_figure(&cache->memory.deferred) > cache->deferred_max)
+        return false; /* readers first */
     size_t growth = growth_wanted(cache);
-    size_t reserve = HOUSE_RESERVES * cache->reserve_bytes + growth;
-    size_t wanted = missing(cache, reserve);
-    bool is_deferred_full = memory_figure(&cache->memory.deferred) > cache->deferred_max;
-    if (wanted != 0 && !is_deferred_full)
+    size_t wanted = missing(cache, HOUSE_RESERVES * cache->reserve_bytes + growth);
+    if (wanted != 0)
         (void)evict_some(cache, reclaimer, NULL, evictable(cache, 0), HOUSE_EVICT_MAX, wanted);
-    size_t unused = cache->memory.budget - memory_figure(&cache->memory.used);
-    bool is_starved = atomic_exchange_explicit(&cache->is_starved, false, memory_order_relaxed);
-    bool wants_runs =
-        is_starved || unused < growth || (unused < cache->reserve_bytes && missing(cache, 0) == 0);
-    bool evacuated = wants_runs && !is_deferred_full && evacuate(cache, reclaimer, UINT32_MAX);
-    tidy_one(cache, reclaimer, unused);
-    bool trims = memory_trim(&cache->memory, HOUSE_RESERVES * cache->reserve_bytes);
-    return trims || (!is_deferred_full &&
-                     ((evacuated && is_starved) || missing(cache, cache->reserve_bytes) != 0));
+    bool is_more = free_runs(cache, reclaimer, cache->reserve_bytes + growth);
+    tidy_one(cache, reclaimer, cache->memory.budget - memory_figure(&cache->memory.used));
+    is_more = memory_trim(&cache->memory, HOUSE_RESERVES * cache->reserve_bytes) || is_more;
+    return is_more || missing(cache, cache->reserve_bytes) != 0;
 }
 
 bool room_expire(struct cache *cache, struct reclaimer *reclaimer, uint64_t now_us)

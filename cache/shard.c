@@ -6,7 +6,7 @@ static const struct policy_ops *const policy_ops = &policy_s3fifo;
 
 /* Entries that the index has room for before it grows: by what an entry takes at the larger end of
  * usual sizes, so that large items do not pay for slots they will never use. */
-enum { EXPECTED_ENTRY_BYTES = 1024, EXPECTED_ENTRIES_MIN = 64 };
+enum { EXPECTED_ENTRY_BYTES = 1024, EXPECTED_ENTRIES_MIN = 64, KINDS_ALL = (1 << ENTRY_KINDS) - 1 };
 
 bool shard_open(struct shard *shard, const struct shard_options *options)
 {
@@ -65,6 +65,9 @@ bool shard_publish(struct shard *shard, struct reclaimer *reclaimer, struct entr
     if (node != NULL && !node_page_add(&shard->nodes, node, entry))
         return false;
     struct entry *previous = NULL;
+    uint32_t slot_size;
+    if (UNLIKELY(index_is_full(&shard->index))) /* no memory to grow it, so far */
+        (void)shard_evict(shard, reclaimer, KINDS_ALL, POLICY_CLASS_ANY, &slot_size);
     entry_mark_published(shard->memory, entry);
     if (!index_set(&shard->index, reclaimer, entry, &previous)) {
         entry_flags_set(entry, 0, SLOT_LIVE);
@@ -167,7 +170,8 @@ uint32_t shard_expire(struct shard *shard, struct reclaimer *reclaimer, enum exp
 
 void shard_relocate(struct shard *shard, struct reclaimer *reclaimer, struct entry *entry)
 {
-    struct entry *copy = entry_counter(entry) > 0 ? entry_move(shard->memory, entry) : NULL;
+    bool is_used = entry_counter(entry) > 0 || entry_flags(entry) & SLOT_MAIN;
+    struct entry *copy = is_used ? entry_move(shard->memory, entry) : NULL;
     if (copy == NULL) {
         shard_remove(shard, reclaimer, entry, SHARD_EVICTED);
         return;

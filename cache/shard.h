@@ -80,6 +80,7 @@ size_t shard_evict(struct shard *shard, struct reclaimer *reclaimer, unsigned ki
 /* Removes at most `count_max` entries of the list that are due. Returns how many. */
 uint32_t shard_expire(struct shard *shard, struct reclaimer *reclaimer, enum expiry_kind kind,
                       uint32_t ttl_ms, uint32_t now_ms, uint32_t count_max) REQUIRES(shard->lock);
-/* For a run that is given up: moves the entry elsewhere if it was used lately, else evicts it. */
+/* For a run that is given up: moves the entry elsewhere if it has proved its use, else evicts it.
+ */
 void shard_relocate(struct shard *shard, struct reclaimer *reclaimer, struct entry *entry)
     REQUIRES(shard->lock);

@@ -1,0 +1,183 @@
+#include "cache/memory.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { BUDGET = 4 << 20 };
+
+static void slot_is_close_to_what_was_asked_for(void **state)
+{
+    (void)state;
+    static const size_t budgets[] = {1 << 20, 64 << 20, (size_t)1 << 30};
+    for (size_t b = 0; b < sizeof budgets / sizeof *budgets; b++) {
+        struct memory memory;
+        assert_true(memory_open(&memory, budgets[b], 0));
+        for (size_t size = 1; size <= memory_slot_max(&memory); size++) {
+            uint32_t slot = memory_slot_size(&memory, size);
+            assert_true(slot >= size && slot % SLOT_UNIT == 0);
+            /* Eight classes an octave, sixteen from 512 B: and never more than a run's leftovers,
+             * which only count where few slots fill a run. */
+            if (size >= 128 && size * 16 < memory.run_size)
+                assert_true(slot - size <= size / 7 + SLOT_UNIT);
+        }
+        memory_close(&memory);
+    }
+}
+
+static void handles_lead_back_to_slots(void **state)
+{
+    (void)state;
+    struct memory memory;
+    assert_true(memory_open(&memory, BUDGET, 0));
+    assert_null(memory_at(&memory, 0));
+    for (int i = 0; i < 1000; i++) {
+        void *slot = memory_alloc(&memory, 64 + (size_t)i);
+        assert_non_null(slot);
+        assert_int_not_equal(memory_handle(&memory, slot), 0);
+        assert_ptr_equal(memory_at(&memory, memory_handle(&memory, slot)), slot);
+    }
+    memory_close(&memory);
+}
+
+static void slots_do_not_overlap_and_come_back(void **state)
+{
+    (void)state;
+    enum { SLOTS = 2000 };
+    struct memory memory;
+    static void *slots[SLOTS];
+    static size_t sizes[SLOTS];
+    assert_true(memory_open(&memory, BUDGET, 0));
+    size_t used = memory_figure(&memory.used);
+    srand(1);
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < SLOTS; i++) {
+            if (slots[i] != NULL) {
+                for (size_t at = 0; at < sizes[i]; at++)
+                    if (at != SLOT_FLAGS_AT)
+                        assert_int_equal(((uint8_t *)slots[i])[at], (uint8_t)i);
+                if (rand() % 2) {
+                    memory_sub(&memory.live, memory_free(&memory, slots[i]));
+                    slots[i] = NULL;
+                }
+            } else {
+                sizes[i] = 64 + (size_t)(rand() % 1000);
+                slots[i] = memory_alloc(&memory, sizes[i]);
+                if (slots[i] != NULL)
+                    memset(slots[i], i, sizes[i]);
+            }
+        }
+        assert_true(memory_figure(&memory.used) <= BUDGET);
+    }
+    for (int i = 0; i < SLOTS; i++)
+        if (slots[i] != NULL)
+            memory_sub(&memory.live, memory_free(&memory, slots[i]));
+    assert_int_equal(memory_figure(&memory.live), 0);
+    assert_int_equal(memory_figure(&memory.used), used); /* every run was given back */
+    memory_close(&memory);
+}
+
+static void budget_holds_for_slots_and_heap_together(void **state)
+{
+    (void)state;
+    struct memory memory;
+    assert_true(memory_open(&memory, 1 << 20, 4096));
+    void *heap = memory_heap_alloc(&memory, 300 << 10);
+    assert_non_null(heap);
+    size_t slots = 0;
+    while (memory_alloc(&memory, 1000) != NULL)
+        slots++;
+    assert_true(slots * 1000 < (1 << 20) - (300 << 10));
+    assert_true(slots * 1000 > ((1 << 20) - (300 << 10)) * 9 / 10);
+    assert_true(memory_figure(&memory.used) <= (1 << 20) - 4096);
+    assert_null(memory_heap_alloc(&memory, 4096));
+    void *kept = memory_heap_alloc_kept(&memory, 2048); /* which is there even so */
+    assert_non_null(kept);
+    assert_null(memory_heap_alloc_kept(&memory, 8192));
+    memory_heap_free(&memory, kept, 2048);
+    memory_heap_free(&memory, heap, 300 << 10);
+    assert_non_null(memory_alloc(&memory, 1000));
+    memory_close(&memory);
+}
+
+static void evacuated_run_serves_another_class(void **state)
+{
+    (void)state;
+    enum { SLOTS = 20000 };
+    struct memory memory;
+    static void *slots[SLOTS];
+    assert_true(memory_open(&memory, 1 << 20, 0));
+    int count = 0;
+    while ((slots[count] = memory_alloc(&memory, 64)) != NULL)
+        count++;
+    assert_null(memory_alloc(&memory, 1000));
+    uint32_t slots_of_run = 0;
+    assert_int_equal(memory_evacuation_begin(&memory, UINT32_MAX, 100, &slots_of_run), RUN_NONE);
+    memory_sub(&memory.live, memory_free(&memory, slots[5])); /* now one has a free slot */
+    uint32_t run = memory_evacuation_begin(&memory, UINT32_MAX, 100, &slots_of_run);
+    assert_int_not_equal(run, RUN_NONE);
+    uint32_t other;
+    assert_int_equal(memory_evacuation_begin(&memory, UINT32_MAX, 100, &other), RUN_NONE);
+    for (uint32_t i = 0; i < slots_of_run; i++)
+        if (memory_run_slot(&memory, run, i) != slots[5])
+            memory_sub(&memory.live, memory_free(&memory, memory_run_slot(&memory, run, i)));
+    assert_null(memory_alloc(&memory, 64)); /* not from a run that is being emptied */
+    memory_evacuation_end(&memory, run);
+    assert_non_null(memory_alloc(&memory, 1000));
+    memory_close(&memory);
+}
+
+static void run_is_given_back_with_its_last_slot(void **state)
+{
+    (void)state;
+    struct memory memory;
+    assert_true(memory_open(&memory, 1 << 20, 0));
+    size_t used = memory_figure(&memory.used);
+    void *first = memory_alloc(&memory, 100), *second = memory_alloc(&memory, 100);
+    uint32_t slots;
+    uint32_t run = memory_evacuation_begin(&memory, UINT32_MAX, 100, &slots);
+    memory_evacuation_end(&memory, run); /* nothing could be moved: they wait for readers */
+    assert_true(memory_figure(&memory.used) > used);
+    (void)memory_free(&memory, first);
+    (void)memory_free(&memory, second);
+    assert_int_equal(memory_figure(&memory.used), used);
+    run = memory_evacuation_begin(&memory, UINT32_MAX, 100, &slots);
+    assert_int_equal(run, RUN_NONE);
+    memory_close(&memory);
+}
+
+static void unused_pages_go_back_to_the_system(void **state)
+{
+    (void)state;
+    struct memory memory;
+    static void *slots[300];
+    assert_true(memory_open(&memory, 1 << 20, 0));
+    int count = 0;
+    while (count < 300 && (slots[count] = memory_alloc(&memory, 4000)) != NULL)
+        memset(slots[count++], 1, 4000);
+    for (int i = 0; i < count; i++)
+        (void)memory_free(&memory, slots[i]);
+    while (memory_trim(&memory, 8 * memory.run_size))
+        continue;
+    assert_int_equal(memory.warm_count, 8);
+    for (int i = 0; i < count; i++) /* and are there again when wanted */
+        assert_non_null(memory_alloc(&memory, 4000));
+    memory_close(&memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slot_is_close_to_what_was_asked_for),
+        cmocka_unit_test(handles_lead_back_to_slots),
+        cmocka_unit_test(slots_do_not_overlap_and_come_back),
+        cmocka_unit_test(budget_holds_for_slots_and_heap_together),
+        cmocka_unit_test(evacuated_run_serves_another_class),
+        cmocka_unit_test(run_is_given_back_with_its_last_slot),
+        cmocka_unit_test(unused_pages_go_back_to_the_system),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
