@@ -217,9 +217,12 @@ enum status worker_create(const struct worker_options *options, struct worker **
 
 bool worker_join(struct worker **worker, uint64_t until_us)
 {
-    struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
-                             .tv_nsec = (long)(until_us % 1000000) * 1000};
-    if (pthread_clockjoin_np((*worker)->thread, NULL, CLOCK_MONOTONIC, &until) != 0)
+    uint64_t now_us = clock_now_us();
+    uint64_t wall_us = clock_read_us(CLOCK_REALTIME) + (until_us > now_us ? until_us - now_us : 0);
+    struct timespec until = {.tv_sec = (time_t)(wall_us / 1000000),
+                             .tv_nsec = (long)(wall_us % 1000000) * 1000};
+    /* Not pthread_clockjoin_np: ThreadSanitizer does not know that it joins. */
+    if (pthread_timedjoin_np((*worker)->thread, NULL, &until) != 0)
         return false;
     destroy(worker);
     return true;
