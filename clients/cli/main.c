@@ -89,7 +89,7 @@ int report_usage(const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     (void)fputs("\nmudax: ", stderr);
-    (void)vfprintf(stderr, format, arguments);
+    (void)vfprintf(stderr, format, arguments); // NOLINT(clang-analyzer-valist.Uninitialized)
     (void)fputs(
         "\nusage: mudax VERB [options]; \"mudax help\" lists the verbs, \"mudax VERB help\" "
         "the options\n",
@@ -129,35 +129,41 @@ static int print_verb_help(const struct verb *verb)
 
 /* ---- files ---- */
 
+/* Reads to the end of the file. NULL on failure. */
+static char *read_to_end(FILE *file, size_t *size)
+{
+    enum { FILE_MAX = 1 << 30, FIRST = 65536 };
+    size_t capacity = FIRST;
+    char *text = malloc(capacity);
+    *size = 0;
+    while (text != NULL) {
+        *size += fread(text + *size, 1, capacity - *size - 1, file);
+        if (*size < capacity - 1)
+            break; /* the end, or an error */
+        capacity *= 2;
+        char *grown = capacity > FILE_MAX ? NULL : realloc(text, capacity);
+        if (grown == NULL)
+            free(text);
+        text = grown;
+    }
+    if (text != NULL && ferror(file) != 0) {
+        free(text);
+        text = NULL;
+    }
+    if (text != NULL)
+        text[*size] = '\0';
+    return text;
+}
+
 char *read_file(const char *path, size_t *size)
 {
-    enum { FILE_MAX = 1 << 30 };
     FILE *file = fopen(path, "rb");
-    char *text = NULL;
-    size_t capacity = 0;
-    bool is_right = file != NULL;
-    *size = 0;
-    while (is_right && feof(file) == 0) {
-        if (capacity - *size < 4096) {
-            capacity = capacity == 0 ? 65536 : 2 * capacity;
-            char *grown = capacity > FILE_MAX ? NULL : realloc(text, capacity);
-            is_right = grown != NULL;
-            if (!is_right)
-                break;
-            text = grown;
-        }
-        *size += fread(text + *size, 1, capacity - *size - 1, file);
-        is_right = ferror(file) == 0;
-    }
+    char *text = file == NULL ? NULL : read_to_end(file, size);
     if (file != NULL)
         (void)fclose(file);
-    if (is_right) {
-        text[*size] = '\0';
-        return text;
-    }
-    free(text);
-    (void)report_usage("the file %s cannot be read, or is too large", path);
-    return NULL;
+    if (text == NULL)
+        (void)report_usage("the file %s cannot be read, or is too large", path);
+    return text;
 }
 
 /* ---- calls ---- */

@@ -10,6 +10,7 @@
 #include "protocol/native/frame.h"
 
 struct channel {
+    struct channel *next_idle;         /* the pool's */
     const struct addresses *addresses; /* caller's */
     size_t address;                    /* the one that is tried or connected */
     int fd;                            /* -1: not connected */

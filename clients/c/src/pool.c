@@ -25,8 +25,8 @@ struct mudax {
     /* Guarded by lock. */
     pthread_mutex_t lock;
     pthread_cond_t has_room; /* a connection came back or ended */
-    struct channel **idle;   /* the one used last is the last */
-    uint32_t idle_count, open_count;
+    struct channel *idle;    /* the one used last is the first */
+    uint32_t open_count;     /* idle or in use */
     struct retry_budget budget;
     uint64_t random;
 };
@@ -87,15 +87,12 @@ struct mudax *mudax_open(const char *url, const struct mudax_options *options,
     if (addresses_find(url, &addresses, error) != MUDAX_OK)
         return NULL;
     struct mudax *db = calloc(1, sizeof *db);
-    struct channel **idle = calloc(connections_max, sizeof idle[0]);
-    if (db == NULL || idle == NULL || !locks_init(db)) {
+    if (db == NULL || !locks_init(db)) {
         free(db);
-        free((void *)idle);
         (void)failure_no_memory(error);
         return NULL;
     }
     db->addresses = addresses;
-    db->idle = idle;
     db->connections_max = connections_max;
     db->timeout_ms = or_default(options->timeout_ms, TIMEOUT_DEFAULT_MS);
     db->retries_max = options->retries_max < 0    ? 0
@@ -112,13 +109,25 @@ static void destroy(struct channel *channel)
     free(channel);
 }
 
+/* A daemon that was restarted left all of them stale. */
+static void discard_idle(struct mudax *db)
+{
+    (void)pthread_mutex_lock(&db->lock);
+    while (db->idle != NULL) {
+        struct channel *channel = db->idle;
+        db->idle = channel->next_idle;
+        db->open_count--;
+        destroy(channel);
+    }
+    (void)pthread_cond_broadcast(&db->has_room);
+    (void)pthread_mutex_unlock(&db->lock);
+}
+
 void mudax_close(struct mudax **db)
 {
     if (*db == NULL)
         return;
-    for (uint32_t i = 0; i < (*db)->idle_count; i++)
-        destroy((*db)->idle[i]);
-    free((void *)(*db)->idle);
+    discard_idle(*db);
     (void)pthread_cond_destroy(&(*db)->has_room);
     (void)pthread_mutex_destroy(&(*db)->lock);
     free(*db);
@@ -140,20 +149,9 @@ static void give_back(struct mudax *db, struct channel *channel)
 {
     channel_rest(channel);
     (void)pthread_mutex_lock(&db->lock);
-    db->idle[db->idle_count++] = channel;
+    channel->next_idle = db->idle;
+    db->idle = channel;
     (void)pthread_cond_signal(&db->has_room);
-    (void)pthread_mutex_unlock(&db->lock);
-}
-
-/* A daemon that was restarted left all of them stale. */
-static void discard_idle(struct mudax *db)
-{
-    (void)pthread_mutex_lock(&db->lock);
-    while (db->idle_count > 0) {
-        destroy(db->idle[--db->idle_count]);
-        db->open_count--;
-    }
-    (void)pthread_cond_broadcast(&db->has_room);
     (void)pthread_mutex_unlock(&db->lock);
 }
 
@@ -163,13 +161,13 @@ static bool take(struct mudax *db, uint64_t deadline_us, struct channel **out)
     struct timespec until = {.tv_sec = (time_t)(deadline_us / 1000000),
                              .tv_nsec = (long)(deadline_us % 1000000) * 1000};
     bool is_in_time = true;
-    *out = NULL;
     (void)pthread_mutex_lock(&db->lock);
-    while (is_in_time && db->idle_count == 0 && db->open_count == db->connections_max)
+    while (is_in_time && db->idle == NULL && db->open_count == db->connections_max)
         is_in_time = pthread_cond_timedwait(&db->has_room, &db->lock, &until) != ETIMEDOUT;
-    bool has_room = db->idle_count > 0 || db->open_count < db->connections_max;
-    if (db->idle_count > 0)
-        *out = db->idle[--db->idle_count];
+    bool has_room = db->idle != NULL || db->open_count < db->connections_max;
+    *out = db->idle;
+    if (db->idle != NULL)
+        db->idle = db->idle->next_idle;
     else if (has_room)
         db->open_count++;
     (void)pthread_mutex_unlock(&db->lock);
@@ -394,7 +392,7 @@ static int call_with_retries(struct call *call)
 int mudax_call(struct mudax *db, const struct mudax_request *request, struct mudax_reply **reply,
                struct mudax_error *error)
 {
-    struct mudax_error own_error;
+    struct mudax_error own_error = {0};
     struct mudax_reply *own_reply = NULL;
     if (reply != NULL)
         *reply = NULL;

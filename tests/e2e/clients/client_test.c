@@ -176,6 +176,20 @@ static void the_largest_item_comes_back_as_it_was(void **state)
     free(data);
 }
 
+/* localhost may stand for ::1 too, where nobody listens. */
+static void all_addresses_of_a_name_are_tried(void **state)
+{
+    struct test_daemon *daemon = *state;
+    char url[64];
+    struct mudax_error error;
+    struct mudax_options options = {.timeout_ms = 20000, .retries_max = -1};
+    (void)snprintf(url, sizeof url, "mudax://localhost%s", strrchr(daemon->tcp_url, ':'));
+    struct mudax *db = mudax_open(url, &options, &error);
+    assert_non_null(db);
+    assert_int_equal(get(db, "nobody", 0), -1);
+    mudax_close(&db);
+}
+
 /* ---- the pipe ---- */
 
 enum { PIPED = 5000 };
@@ -275,6 +289,7 @@ int main(int count, char **words)
         cmocka_unit_test(threads_share_a_pool_and_read_their_own_writes),
         cmocka_unit_test(a_miss_is_followed_by_a_hit_and_a_write_by_the_new_page),
         cmocka_unit_test(the_largest_item_comes_back_as_it_was),
+        cmocka_unit_test(all_addresses_of_a_name_are_tried),
         cmocka_unit_test(a_pipe_writes_thousands),
         cmocka_unit_test(a_pool_outlives_a_daemon_that_was_killed),
     };
