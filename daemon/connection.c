@@ -220,13 +220,14 @@ static void on_complete(struct call *call)
     struct parked *parked = call->owner;
     struct worker *worker = parked->worker;
     struct connection *connection = parked->connection;
+    uint64_t us = clock_now_us() - parked->begun_us;
     if (parked->has_deadline)
         (void)event_del(&parked->deadline);
+    stats_store_latency(worker->stats, call->request.operation, us);
     if (connection != NULL) {
         stats_request(worker->stats, call->request.table, call->request.operation,
                       call->reply.verdict, call->reply.status);
-        stats_latency(worker->stats, call->request.operation, call->reply.verdict,
-                      clock_now_us() - parked->begun_us, 1);
+        stats_latency(worker->stats, call->request.operation, call->reply.verdict, us, 1);
         reply_send(connection, &call->request, &call->reply, false);
         parked_detach(parked);
     }
@@ -337,12 +338,14 @@ static void submit_kept(struct connection *connection, struct bytes frame)
     }
     stats_add(worker->stats, COUNTER_requests_kept, 1);
     struct call *call = &parked->call;
+    uint64_t begun_us = clock_now_us();
     enum submit submit = worker->lane->ops->submit(worker->lane, call);
     ensure(submit != SUBMIT_KEEP);
     if (submit == SUBMIT_PENDING) {
         park(parked);
         return;
     }
+    stats_store_latency(worker->stats, call->request.operation, clock_now_us() - begun_us);
     count_in_batch(worker, &call->request, &call->reply);
     reply_send(connection, &call->request, &call->reply, true);
     parked_destroy(parked);

@@ -33,6 +33,7 @@ struct stats {
     /* Atomic, relaxed: written by the owner only. */
     count_t counters[COUNTERS];
     struct histogram latency[OPERATIONS][VERDICTS];
+    struct histogram store[OPERATIONS];
     /* Published with release by the owner; row 0 is for no table, the last for all others. */
     _Atomic(struct table_row *) rows[TABLE_ROWS];
     /* Owner's own. */
@@ -133,12 +134,21 @@ static uint64_t bucket_end(unsigned bucket)
     return (uint64_t)(BUCKETS_AN_OCTAVE + bucket % BUCKETS_AN_OCTAVE + 1) << (octave - 2);
 }
 
+static void histogram_add(struct histogram *histogram, uint64_t us, uint32_t count)
+{
+    add(&histogram->buckets[bucket_of(us)], count);
+    add(&histogram->sum_us, us * count);
+}
+
 void stats_latency(struct stats *stats, enum operation operation, enum verdict verdict, uint64_t us,
                    uint32_t count)
 {
-    struct histogram *histogram = &stats->latency[operation][verdict];
-    add(&histogram->buckets[bucket_of(us)], count);
-    add(&histogram->sum_us, us * count);
+    histogram_add(&stats->latency[operation][verdict], us, count);
+}
+
+void stats_store_latency(struct stats *stats, enum operation operation, uint64_t us)
+{
+    histogram_add(&stats->store[operation], us, 1);
 }
 
 const char *verdict_name(enum verdict verdict)
@@ -237,50 +247,86 @@ static void report_errors(const struct row_sum *sum, report_fn report, void *arg
     }
 }
 
-static void sum_buckets(struct stats *const *stats, size_t count, int operation, int verdict,
-                        uint64_t buckets[BUCKETS], uint64_t *all, uint64_t *sum_us)
+/* One histogram, summed over all workers. */
+struct histogram_sum {
+    uint64_t buckets[BUCKETS], count, sum_us;
+};
+
+static void sum_add(struct histogram_sum *sum, const struct histogram *histogram)
 {
-    memset(buckets, 0, BUCKETS * sizeof buckets[0]);
-    *all = 0;
-    *sum_us = 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct histogram *histogram = &stats[i]->latency[operation][verdict];
-        *sum_us += get(&histogram->sum_us);
-        for (unsigned bucket = 0; bucket < BUCKETS; bucket++) {
-            uint64_t here = get(&histogram->buckets[bucket]);
-            buckets[bucket] += here;
-            *all += here;
-        }
+    sum->sum_us += get(&histogram->sum_us);
+    for (unsigned bucket = 0; bucket < BUCKETS; bucket++) {
+        uint64_t here = get(&histogram->buckets[bucket]);
+        sum->buckets[bucket] += here;
+        sum->count += here;
     }
 }
 
-/* Prometheus' cumulative form, one bucket an octave. */
-static void report_histogram(struct stats *const *stats, size_t count, int operation, int verdict,
-                             report_fn report, void *arg)
+static struct histogram_sum sum_latency(struct stats *const *stats, size_t count, int operation,
+                                        int verdict)
 {
-    static const struct metric bucket_metric = {"request_duration_seconds_bucket", "histogram",
-                                                "from the read to the write of a request"};
-    static const struct metric sum_metric = {"request_duration_seconds_sum", "", ""};
-    static const struct metric count_metric = {"request_duration_seconds_count", "", ""};
-    uint64_t buckets[BUCKETS], all, sum_us, below = 0;
-    sum_buckets(stats, count, operation, verdict, buckets, &all, &sum_us);
-    if (all == 0)
+    struct histogram_sum sum = {0};
+    for (size_t i = 0; i < count; i++)
+        sum_add(&sum, &stats[i]->latency[operation][verdict]);
+    return sum;
+}
+
+static struct histogram_sum sum_store(struct stats *const *stats, size_t count, int operation)
+{
+    struct histogram_sum sum = {0};
+    for (size_t i = 0; i < count; i++)
+        sum_add(&sum, &stats[i]->store[operation]);
+    return sum;
+}
+
+/* _bucket, _sum and _count of one Prometheus histogram. */
+static const struct metric request_metrics[] = {
+    {"request_duration_seconds_bucket", "histogram", "from the read to the write of a request"},
+    {"request_duration_seconds_sum", "", ""},
+    {"request_duration_seconds_count", "", ""}};
+static const struct metric store_metrics[] = {
+    {"store_duration_seconds_bucket", "histogram", "what the store took for a request"},
+    {"store_duration_seconds_sum", "", ""},
+    {"store_duration_seconds_count", "", ""}};
+
+/* Prometheus' cumulative form, one bucket an octave. */
+static void report_histogram(const struct histogram_sum *sum, const struct metric metrics[3],
+                             const char *kind, report_fn report, void *arg)
+{
+    char labels[160];
+    uint64_t below = 0;
+    if (sum->count == 0)
         return;
-    char labels[160], kind[100];
-    (void)snprintf(kind, sizeof kind, "operation=\"%s\",verdict=\"%s\"",
-                   operation_name((enum operation)operation), verdict_name((enum verdict)verdict));
     for (unsigned bucket = 0; bucket < BUCKETS; bucket++) {
-        below += buckets[bucket];
+        below += sum->buckets[bucket];
         if (bucket % BUCKETS_AN_OCTAVE != BUCKETS_AN_OCTAVE - 1)
             continue;
         (void)snprintf(labels, sizeof labels, "%s,le=\"%g\"", kind,
                        (double)bucket_end(bucket) / 1e6);
-        report(arg, &bucket_metric, labels, (double)below);
+        report(arg, &metrics[0], labels, (double)below);
     }
     (void)snprintf(labels, sizeof labels, "%s,le=\"+Inf\"", kind);
-    report(arg, &bucket_metric, labels, (double)all);
-    report(arg, &sum_metric, kind, (double)sum_us / 1e6);
-    report(arg, &count_metric, kind, (double)all);
+    report(arg, &metrics[0], labels, (double)sum->count);
+    report(arg, &metrics[1], kind, (double)sum->sum_us / 1e6);
+    report(arg, &metrics[2], kind, (double)sum->count);
+}
+
+static void report_latencies(struct stats *const *stats, size_t count, report_fn report, void *arg)
+{
+    char kind[100];
+    for (int i = 0; i < REQUESTS_TOLD; i++) {
+        struct histogram_sum sum = sum_latency(stats, count, i / VERDICTS, i % VERDICTS);
+        (void)snprintf(kind, sizeof kind, "operation=\"%s\",verdict=\"%s\"",
+                       operation_name((enum operation)(i / VERDICTS)),
+                       verdict_name((enum verdict)(i % VERDICTS)));
+        report_histogram(&sum, request_metrics, kind, report, arg);
+    }
+    for (int operation = 0; operation < OPERATIONS; operation++) {
+        struct histogram_sum sum = sum_store(stats, count, operation);
+        (void)snprintf(kind, sizeof kind, "operation=\"%s\"",
+                       operation_name((enum operation)operation));
+        report_histogram(&sum, store_metrics, kind, report, arg);
+    }
 }
 
 void stats_report(struct stats *const *stats, size_t count, report_fn report, void *arg)
@@ -295,18 +341,17 @@ void stats_report(struct stats *const *stats, size_t count, report_fn report, vo
             report_errors(&sums[i], report, arg);
         free(sums);
     }
-    for (int kind = 0; kind < REQUESTS_TOLD; kind++)
-        report_histogram(stats, count, kind / VERDICTS, kind % VERDICTS, report, arg);
+    report_latencies(stats, count, report, arg);
 }
 
 double stats_quantile(struct stats *const *stats, size_t count, enum operation operation,
                       enum verdict verdict, double q)
 {
-    uint64_t buckets[BUCKETS], all, sum_us, below = 0;
-    sum_buckets(stats, count, (int)operation, (int)verdict, buckets, &all, &sum_us);
-    for (unsigned bucket = 0; bucket < BUCKETS && all != 0; bucket++) {
-        below += buckets[bucket];
-        if ((double)below >= q * (double)all)
+    struct histogram_sum sum = sum_latency(stats, count, (int)operation, (int)verdict);
+    uint64_t below = 0;
+    for (unsigned bucket = 0; bucket < BUCKETS && sum.count != 0; bucket++) {
+        below += sum.buckets[bucket];
+        if ((double)below >= q * (double)sum.count)
             return (double)bucket_end(bucket);
     }
     return 0;

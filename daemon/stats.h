@@ -34,6 +34,9 @@ void stats_request(struct stats *stats, const struct table *table, enum operatio
 void stats_latency(struct stats *stats, enum operation operation, enum verdict verdict, uint64_t us,
                    uint32_t count);
 
+/* The store took `us` microseconds for one request, waiting for others in its queues included. */
+void stats_store_latency(struct stats *stats, enum operation operation, uint64_t us);
+
 /* Reports the sum over `count` workers. */
 void stats_report(struct stats *const *stats, size_t count, report_fn report, void *arg);
 

@@ -141,6 +141,7 @@ class Serving(Outside):
         self.assertIn('mudax_requests_total{table="Shop",operation="PutItem",verdict="none"} 10\n', page)
         self.assertIn('mudax_requests_total{table="Shop",operation="Query",verdict="hit"} 2\n', page)
         self.assertIn('mudax_request_duration_seconds_count{operation="Query",verdict="miss"} 1\n', page)
+        self.assertIn('mudax_store_duration_seconds_count{operation="PutItem"} 10\n', page)
         for name in ("mudax_cache_hits_total", "mudax_store_commits_total", "mudax_cache_entries", "mudax_cache_class_bytes", "mudax_cache_epoch_lag_seconds",
                      "mudax_connections"):
             self.assertIn("\n" + name, page)

@@ -1,8 +1,8 @@
 /* forget.c - a preload that knows what a power loss would take back.
  *
- * Every fsync, fdatasync and rename of a file below MUDAX_FORGET_DIR is noted, with the size that the
- * file had, in the file MUDAX_FORGET_JOURNAL. After a kill -9, durability.py cuts each file back to
- * what was noted last and removes files that never were. */
+ * Every fsync, fdatasync and rename of a file below MUDAX_FORGET_DIR is noted, with the size that
+ * the file had, in the file MUDAX_FORGET_JOURNAL. After a kill -9, durability.py cuts each file
+ * back to what was noted last and removes files that never were. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
