@@ -2,8 +2,11 @@
 
 #include "protocol/ensure.h"
 
+#include <event2/event.h>
+
 #include <stdlib.h>
-#include <time.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 enum { WAIT_SECONDS_MAX = 30 };
 
@@ -15,6 +18,7 @@ struct lane_timer {
 static void loop_post(void *worker, struct task *task)
 {
     struct lane_loop *loop = worker;
+    uint64_t one = 1;
     mutex_lock(&loop->lock);
     task->next = NULL;
     if (loop->first == NULL)
@@ -22,8 +26,17 @@ static void loop_post(void *worker, struct task *task)
     else
         loop->last->next = task;
     loop->last = task;
-    pthread_cond_signal(&loop->is_filled);
+    if (loop->first == task)
+        ensure(write(loop->posted_fd, &one, sizeof one) == sizeof one);
     mutex_unlock(&loop->lock);
+}
+
+static void on_posted(evutil_socket_t fd, short what, void *arg)
+{
+    (void)what;
+    (void)arg;
+    uint64_t count;
+    (void)!read(fd, &count, sizeof count);
 }
 
 static void loop_after(void *worker, uint64_t delay_us, struct task *task)
@@ -38,24 +51,42 @@ static void loop_after(void *worker, uint64_t delay_us, struct task *task)
         (struct lane_timer){loop->now_us + delay_us, loop->order++, task};
 }
 
+static struct event_base *create_base(void)
+{
+    struct event_config *config = event_config_new();
+    ensure(config != NULL && event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK) == 0);
+    struct event_base *base = event_base_new_with_config(config);
+    ensure(base != NULL);
+    event_config_free(config);
+    return base;
+}
+
 void lane_loop_init(struct lane_loop *loop)
 {
     *loop = (struct lane_loop){.now_us = 1000000};
-    loop->env = (struct lane_env){.worker = loop, .post = loop_post, .after = loop_after};
+    loop->env = (struct lane_env){
+        .event_base = create_base(), .worker = loop, .post = loop_post, .after = loop_after};
     mutex_init(&loop->lock);
-    ensure(pthread_cond_init(&loop->is_filled, NULL) == 0);
+    loop->posted_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    ensure(loop->posted_fd >= 0);
+    loop->posted =
+        event_new(loop->env.event_base, loop->posted_fd, EV_READ | EV_PERSIST, on_posted, NULL);
+    ensure(loop->posted != NULL && event_add(loop->posted, NULL) == 0);
 }
 
 void lane_loop_deinit(struct lane_loop *loop)
 {
     ensure(loop->first == NULL && loop->timers_count == 0);
     free(loop->timers);
-    pthread_cond_destroy(&loop->is_filled);
+    event_free(loop->posted);
+    event_base_free(loop->env.event_base);
+    (void)close(loop->posted_fd);
     mutex_deinit(&loop->lock);
 }
 
 bool lane_loop_turn(struct lane_loop *loop)
 {
+    ensure(event_base_loop(loop->env.event_base, EVLOOP_NONBLOCK) >= 0);
     mutex_lock(&loop->lock);
     struct task *task = loop->first;
     loop->first = loop->last = NULL;
@@ -108,33 +139,35 @@ void lane_loop_advance(struct lane_loop *loop, uint64_t us)
     loop->now_us = until_us;
 }
 
-/* False: nothing was posted for as long as anybody may take. */
-static bool wait_for_post(struct lane_loop *loop)
+static void on_patience_end(evutil_socket_t fd, short what, void *arg)
 {
-    struct timespec until;
-    ensure(clock_gettime(CLOCK_REALTIME, &until) == 0);
-    until.tv_sec += WAIT_SECONDS_MAX;
-    int error = 0;
-    mutex_lock(&loop->lock);
-    while (loop->first == NULL && error == 0)
-        error = pthread_cond_timedwait(&loop->is_filled, &loop->lock.sleep, &until);
-    bool is_filled = loop->first != NULL;
-    mutex_unlock(&loop->lock);
-    return is_filled;
+    (void)fd;
+    (void)what;
+    *(bool *)arg = true;
 }
 
 bool lane_loop_run_until(struct lane_loop *loop, const bool *flag)
 {
-    while (!*flag) {
-        if (lane_loop_turn(loop))
+    const struct timeval patience = {.tv_sec = WAIT_SECONDS_MAX};
+    struct event *end = NULL;
+    bool is_over = false;
+    while (!*flag && !is_over) {
+        if (lane_loop_turn(loop) || *flag)
             continue;
         struct lane_timer *timer = loop->is_clock_manual ? NULL : next_timer(loop);
-        if (timer != NULL)
+        if (timer != NULL) {
             run_timer(loop, timer);
-        else if (!wait_for_post(loop))
-            return false;
+            continue;
+        }
+        if (end == NULL) {
+            end = event_new(loop->env.event_base, -1, 0, on_patience_end, &is_over);
+            ensure(end != NULL && event_add(end, &patience) == 0);
+        }
+        ensure(event_base_loop(loop->env.event_base, EVLOOP_ONCE) >= 0);
     }
-    return true;
+    if (end != NULL)
+        event_free(end);
+    return *flag;
 }
 
 size_t lane_loop_timers(const struct lane_loop *loop)

@@ -7,6 +7,8 @@
  *     ... submit ...
  *     assert_true(lane_loop_run_until(&loop, &is_complete));
  *
+ * env.event_base is a real one, for stores that own sockets: its events and timers run in real
+ * time, whatever the fake clock says.
  * Threads: one owns the loop; `post` comes from any thread. */
 #pragma once
 
@@ -27,18 +29,21 @@ struct lane_loop {
     /* Guarded by lock. */
     struct mutex lock;
     struct task *first, *last;
-    pthread_cond_t is_filled;
+    /* Constant after init. */
+    struct event *posted;
+    int posted_fd; /* written to when the first task is posted */
 };
 
 void lane_loop_init(struct lane_loop *loop);
 /* Nothing may be left to run. */
 void lane_loop_deinit(struct lane_loop *loop);
 
-/* Runs what was posted before the call; what that posts waits for the next turn. False: nothing. */
+/* Runs what sockets have brought, then what was posted before; what that posts waits for the next
+ * turn. False: nothing was posted. */
 bool lane_loop_turn(struct lane_loop *loop);
 
 /* Turns until `flag` is true. With nothing posted the clock moves to the next timer; without timers
- * it waits for other threads, really, up to 30 s. False when that was not enough. */
+ * it waits for other threads and sockets, really, up to 30 s. False when that was not enough. */
 bool lane_loop_run_until(struct lane_loop *loop, const bool *flag);
 
 /* Turns until nothing is posted; waits for nobody, moves no clock. */
