@@ -221,10 +221,11 @@ static enum submit refused(struct action *action)
 {
     struct kv *kv = action->lane->engine->kv;
     struct error *error = &action->call->reply.error;
-    const char *why;
-    if (action->commit.status == STATUS_INTERNAL && error->text[0] == '\0' &&
-        !kv->ops->is_ready(kv, &why))
-        (void)error_set(error, STATUS_INTERNAL, "%s", why);
+    const char *why = action->commit.why;
+    if (why == NULL && action->commit.status == STATUS_INTERNAL)
+        (void)kv->ops->is_ready(kv, &why);
+    if (why != NULL && error->text[0] == '\0')
+        (void)error_set(error, action->commit.status, "%s", why);
     return action_fail(action, action->commit.status);
 }
 

@@ -22,12 +22,17 @@ struct kv_read;
  * False ends the read. */
 typedef bool (*kv_visit_fn)(struct kv_read *read, struct bytes key, struct bytes value);
 
-/* Point reads, or one range, of one instant. Caller's until complete. */
+/* Point reads, or one range, of one instant; a store that is asked over a network may part a range
+ * of more than 1 MiB into several instants. Caller's until complete.
+ * A range lies within what begins with the same table id and hash (engine/record.h), or with table
+ * id 0: a store may keep such records together, and these alone in order. But load() is also asked
+ * for everything, low "" and high not given: is there anything that is not the engine's? */
 struct kv_read {
     struct kv_record *records; /* keys in; values (arena memory) and tokens out */
     size_t count;
 
-    struct bytes low, high; /* if visit: from low (inclusive) to high (exclusive) */
+    struct bytes low, high; /* if visit: from low (inclusive) to high (exclusive); the store may
+                               narrow them as it goes */
     bool is_backward;
     bool is_large; /* may examine more than 256 KiB: straight to a reader thread */
     kv_visit_fn visit;
@@ -53,7 +58,8 @@ struct kv_counter {
 
 struct kv_commit;
 
-/* Records that nobody reads or writes any more once the commit has happened. */
+/* Records that nobody reads or writes any more once the commit has happened: within a range as
+ * reads have it, or a whole table's, which begin with the 4 bytes of `low`. */
 struct kv_range {
     struct bytes low, high; /* low inclusive, high exclusive */
 };
@@ -87,6 +93,7 @@ struct kv_commit {
     uint64_t deadline_us;
     enum kv_outcome outcome;
     enum status status;
+    const char *why; /* of a refusal: a constant text, or NULL */
     uint64_t number; /* of this commit, ascending; 0 where the store has none */
     void (*complete)(struct kv_commit *commit);
     void *owner;

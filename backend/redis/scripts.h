@@ -1,10 +1,12 @@
 /* scripts.h - what runs inside Redis: each script is one instant.
  *
- * Records of one partition key value (or all metadata) share a bucket, two Redis keys:
+ * Records that may be read as a range share a bucket (command.c), two Redis keys:
  *   mudax:{BUCKET}:h   hash: rest of the record's key -> version (8 bytes) and value
- *   mudax:{BUCKET}:z   sorted set of the hash's fields, all with score 0: Redis then orders by
- * bytes A version is the number of the commit that wrote the record; it is what a commit must find
- * unchanged. Numbers are packed little-endian. */
+ *   mudax:{BUCKET}:z   sorted set of the hash's fields, all with score 0, which makes Redis order
+ *                      them by bytes
+ * A version is the number of the commit that wrote the record; it is what a commit must find
+ * unchanged. Numbers come from Redis's clock, so that a server that is started again with older
+ * data never gives the same number twice. They are packed little-endian. */
 #pragma once
 
 /* KEYS: hash of each record. ARGV: its field. Returns the values, false where there is none. */
@@ -15,72 +17,96 @@ static const char script_read[] = "local out = {}\n"
                                   "return out\n";
 
 /* KEYS: hash, sorted set. ARGV: low, high (as ZRANGEBYLEX takes them), 'forward' or 'backward',
- * most records, most bytes. Returns fields and values in turn. */
+ * most records, bytes to stop after. Returns 1 if it stopped before the end, else 0; then fields
+ * and values in turn. */
 static const char script_range[] =
-    "local out, bytes, skip = {}, 0, 0\n"
+    "local low, high, is_forward = ARGV[1], ARGV[2], ARGV[3] == 'forward'\n"
     "local most, limit = tonumber(ARGV[4]), tonumber(ARGV[5])\n"
-    "repeat\n"
-    "  local fields\n"
-    "  local count = math.min(64, most - skip)\n"
-    "  if ARGV[3] == 'forward' then\n"
-    "    fields = redis.call('ZRANGEBYLEX', KEYS[2], ARGV[1], ARGV[2], 'LIMIT', skip, count)\n"
+    "local out, bytes, count, chunk = {0}, 0, 0, 8\n"
+    "while true do\n"
+    "  local take, fields = math.min(chunk, most - count), nil\n"
+    "  if is_forward then\n"
+    "    fields = redis.call('ZRANGEBYLEX', KEYS[2], low, high, 'LIMIT', 0, take)\n"
     "  else\n"
-    "    fields = redis.call('ZREVRANGEBYLEX', KEYS[2], ARGV[2], ARGV[1], 'LIMIT', skip, count)\n"
+    "    fields = redis.call('ZREVRANGEBYLEX', KEYS[2], high, low, 'LIMIT', 0, take)\n"
     "  end\n"
-    "  if #fields == 0 then break end\n"
+    "  if #fields == 0 then return out end\n"
     "  local values = redis.call('HMGET', KEYS[1], unpack(fields))\n"
     "  for i = 1, #fields do\n"
     "    out[#out + 1] = fields[i]\n"
     "    out[#out + 1] = values[i]\n"
-    "    bytes = bytes + #values[i]\n"
+    "    bytes = bytes + #fields[i] + #values[i]\n"
     "  end\n"
-    "  skip = skip + #fields\n"
-    "until #fields < count or skip >= most or bytes >= limit\n"
-    "return out\n";
+    "  count = count + #fields\n"
+    "  if #fields < take then return out end\n"
+    "  if count >= most or bytes >= limit then\n"
+    "    out[1] = 1\n"
+    "    return out\n"
+    "  end\n"
+    "  if is_forward then low = '(' .. fields[#fields] else high = '(' .. fields[#fields] end\n"
+    "  chunk = math.min(2 * chunk, 128)\n"
+    "end\n";
 
-/* KEYS: the commit counter, then hash and sorted set of each read, write and counter.
- * ARGV: number of reads, of writes, of counters; then
- *   a read     field, 'v' and the expected version, or '=' and the expected value, or '0': no
- * record a write    field, '+' and the value, or '-' a counter  field, four decimal integers
- * Returns the number of the commit, 0 when something read has changed. */
+/* KEYS: the commit counter, the hash of each read, then hash and sorted set of each write, counter
+ * and drop. ARGV: how many reads, writes, counters, drops; then
+ *   a read      field, what is expected, that: 'v' and the version, '=' and the value, or '0', ''
+ *   a write     field, '+' and the value, or '-', ''
+ *   a counter   field, four decimal integers
+ *   a drop      low, high
+ * Returns the number of the commit, 0 when something read has changed. Whatever Redis refuses it
+ * refuses at the first write, which is the counter's: then nothing has happened. */
 static const char script_commit[] =
-    "local key, arg = 2, 4\n"
-    "local reads, writes, counters = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])\n"
+    "local key, arg = 2, 5\n"
+    "local reads, writes = tonumber(ARGV[1]), tonumber(ARGV[2])\n"
+    "local counters, drops = tonumber(ARGV[3]), tonumber(ARGV[4])\n"
     "for _ = 1, reads do\n"
-    "  local there, wanted = redis.call('HGET', KEYS[key], ARGV[arg]), ARGV[arg + 1]\n"
-    "  local kind = string.sub(wanted, 1, 1)\n"
+    "  local there, kind = redis.call('HGET', KEYS[key], ARGV[arg]), ARGV[arg + 1]\n"
+    "  local is_same\n"
     "  if kind == '0' then\n"
-    "    if there then return 0 end\n"
-    "  elseif not there then\n"
-    "    return 0\n"
+    "    is_same = not there\n"
     "  elseif kind == 'v' then\n"
-    "    if string.sub(there, 1, 8) ~= string.sub(wanted, 2) then return 0 end\n"
-    "  elseif string.sub(there, 9) ~= string.sub(wanted, 2) then\n"
-    "    return 0\n"
+    "    is_same = there and string.sub(there, 1, 8) == ARGV[arg + 2]\n"
+    "  else\n"
+    "    is_same = there and string.sub(there, 9) == ARGV[arg + 2]\n"
     "  end\n"
-    "  key, arg = key + 2, arg + 2\n"
+    "  if not is_same then return 0 end\n"
+    "  key, arg = key + 1, arg + 3\n"
     "end\n"
-    "local number = redis.call('INCR', KEYS[1])\n"
+    "local time, last = redis.call('TIME'), redis.call('GET', KEYS[1])\n"
+    "local number = math.max(tonumber(last or 0) + 1, time[1] * 1000000 + time[2])\n"
+    "local is_taken = redis.pcall('SET', KEYS[1], string.format('%.0f', number))\n"
+    "if is_taken.err then return is_taken end\n"
     "local version = struct.pack('<I8', number)\n"
+    "local function put(field, value)\n"
+    "  redis.call('HSET', KEYS[key], field, version .. value)\n"
+    "  redis.call('ZADD', KEYS[key + 1], 0, field)\n"
+    "end\n"
     "for _ = 1, writes do\n"
-    "  local field, value = ARGV[arg], ARGV[arg + 1]\n"
-    "  if value == '-' then\n"
+    "  local field = ARGV[arg]\n"
+    "  if ARGV[arg + 1] == '+' then\n"
+    "    put(field, ARGV[arg + 2])\n"
+    "  else\n"
     "    redis.call('HDEL', KEYS[key], field)\n"
     "    redis.call('ZREM', KEYS[key + 1], field)\n"
-    "  else\n"
-    "    redis.call('HSET', KEYS[key], field, version .. string.sub(value, 2))\n"
-    "    redis.call('ZADD', KEYS[key + 1], 0, field)\n"
     "  end\n"
-    "  key, arg = key + 2, arg + 2\n"
+    "  key, arg = key + 2, arg + 3\n"
     "end\n"
     "for _ = 1, counters do\n"
     "  local field = ARGV[arg]\n"
     "  local there = redis.call('HGET', KEYS[key], field)\n"
     "  local a, b, c, d = 0, 0, 0, 0\n"
     "  if there then a, b, c, d = struct.unpack('<i8i8i8i8', there, 9) end\n"
-    "  redis.call('HSET', KEYS[key], field, version .. struct.pack('<i8i8i8i8',\n"
-    "    a + ARGV[arg + 1], b + ARGV[arg + 2], c + ARGV[arg + 3], d + ARGV[arg + 4]))\n"
-    "  redis.call('ZADD', KEYS[key + 1], 0, field)\n"
+    "  put(field, struct.pack('<i8i8i8i8', a + ARGV[arg + 1], b + ARGV[arg + 2],\n"
+    "                         c + ARGV[arg + 3], d + ARGV[arg + 4]))\n"
     "  key, arg = key + 2, arg + 5\n"
+    "end\n"
+    "for _ = 1, drops do\n"
+    "  local fields = redis.call('ZRANGEBYLEX', KEYS[key + 1], ARGV[arg], ARGV[arg + 1])\n"
+    "  for i = 1, #fields, 1000 do\n"
+    "    local last = math.min(i + 999, #fields)\n"
+    "    redis.call('HDEL', KEYS[key], unpack(fields, i, last))\n"
+    "    redis.call('ZREM', KEYS[key + 1], unpack(fields, i, last))\n"
+    "  end\n"
+    "  key, arg = key + 2, arg + 2\n"
     "end\n"
     "return number\n";

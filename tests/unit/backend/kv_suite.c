@@ -99,7 +99,10 @@ struct kv_record store_get_one(struct store_under_test *store, const char *key)
 static bool list_visit(struct kv_read *read, struct bytes key, struct bytes value)
 {
     struct listing *listing = read->owner;
+    struct bytes bucket = BYTES_LITERAL(KV_BUCKET);
     ensure(bytes_given(value));
+    if (bytes_begin_with(key, bucket))
+        key = bytes_of(key.data + bucket.size, key.size - bucket.size);
     if (listing->keys->size != 0)
         ensure(buffer_append(listing->keys, bytes_text(" ")));
     ensure(buffer_append(listing->keys, key));

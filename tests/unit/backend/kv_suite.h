@@ -5,6 +5,9 @@
 #include "protocol/buffer.h"
 #include "tests/support/lane_loop.h"
 
+/* Begins keys that may be read as a range: see struct kv_read. */
+#define KV_BUCKET "test:bucket/"
+
 struct store_under_test {
     const struct kv_ops *ops;
     struct kv *kv;
@@ -30,7 +33,7 @@ struct kv_record store_get_one(struct store_under_test *store, const char *key);
 enum kv_outcome store_commit_all(struct store_under_test *store, struct kv_commit *commit);
 enum kv_outcome store_put(struct store_under_test *store, const char *key, const char *value);
 
-/* Keys of a range, joined by blanks, in arena memory; `most` 0: all. */
+/* Keys of a range without KV_BUCKET, joined by blanks, in arena memory; `most` 0: all. */
 const char *store_list(struct store_under_test *store, const char *low, const char *high,
                        bool is_backward, size_t most);
 /* The same of a whole range, straight from a reader thread. */
