@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,19 +33,39 @@ static void need(bool truth, const char *what)
     abort();
 }
 
+static void start(struct fake_server *server)
+{
+    assert_int_equal(listen(server->listener, 16), 0);
+    assert_int_equal(sem_init(&server->event, 0, 0), 0);
+    assert_int_equal(pthread_create(&server->thread, NULL, run, server), 0);
+}
+
 void fake_server_start(struct fake_server *server, void (*script)(struct fake_server *server))
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    *server = (struct fake_server){.script = script, .frame_max = FRAME_SIZE_DEFAULT};
+    *server = (struct fake_server){
+        .script = script, .frame_max = FRAME_SIZE_DEFAULT, .version = NATIVE_VERSION};
     (void)snprintf(server->folder, sizeof server->folder, "/tmp/mudax-fake-XXXXXX");
     assert_non_null(mkdtemp(server->folder));
     (void)snprintf(address.sun_path, sizeof address.sun_path, "%s/s", server->folder);
     (void)snprintf(server->url, sizeof server->url, "mudax+unix:%s/s", server->folder);
     server->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(server->listener, (struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(listen(server->listener, 16), 0);
-    assert_int_equal(sem_init(&server->event, 0, 0), 0);
-    assert_int_equal(pthread_create(&server->thread, NULL, run, server), 0);
+    start(server);
+}
+
+void fake_server_start_tcp(struct fake_server *server, void (*script)(struct fake_server *server))
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    *server = (struct fake_server){
+        .script = script, .frame_max = FRAME_SIZE_DEFAULT, .version = NATIVE_VERSION};
+    server->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(server->listener, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(getsockname(server->listener, (struct sockaddr *)&address, &size), 0);
+    (void)snprintf(server->url, sizeof server->url, "mudax://127.0.0.1:%d",
+                   ntohs(address.sin_port));
+    start(server);
 }
 
 void fake_server_stop(struct fake_server *server)
@@ -52,9 +73,11 @@ void fake_server_stop(struct fake_server *server)
     char path[64];
     assert_int_equal(pthread_join(server->thread, NULL), 0);
     (void)close(server->listener);
-    (void)snprintf(path, sizeof path, "%s/s", server->folder);
-    (void)unlink(path);
-    (void)rmdir(server->folder);
+    if (server->folder[0] != '\0') {
+        (void)snprintf(path, sizeof path, "%s/s", server->folder);
+        (void)unlink(path);
+        (void)rmdir(server->folder);
+    }
     (void)sem_destroy(&server->event);
 }
 
@@ -100,7 +123,7 @@ int fake_accept(struct fake_server *server)
     need(read_request(fd, &request, &greeting) == 0 && request.operation == OPERATION_HELLO,
          "no Hello came first");
     greeting = (struct frame_greeting){
-        .version = NATIVE_VERSION, .peer = BYTES_LITERAL("fake"), .frame_max = server->frame_max};
+        .version = server->version, .peer = BYTES_LITERAL("fake"), .frame_max = server->frame_max};
     need(frame_write_greeting(0, &greeting, &out), "no memory");
     fake_send(fd, buffer_bytes(&out));
     buffer_deinit(&out);

@@ -15,12 +15,14 @@ struct fake_server {
     int listener;
     pthread_t thread;
     void (*script)(struct fake_server *server);
-    sem_t event; /* for script and test to wait for each other */
-    uint64_t frame_max;
-    int connections; /* accepted so far; read it after fake_server_stop() */
+    sem_t event;                 /* for script and test to wait for each other */
+    uint64_t frame_max, version; /* what it greets with */
+    int connections;             /* accepted so far; read it after fake_server_stop() */
 };
 
 void fake_server_start(struct fake_server *server, void (*script)(struct fake_server *server));
+/* The same on TCP, where a write to a closed connection seems to work. */
+void fake_server_start_tcp(struct fake_server *server, void (*script)(struct fake_server *server));
 void fake_server_stop(struct fake_server *server); /* waits for the script's end */
 
 /* For the script. The first answers the Hello. */

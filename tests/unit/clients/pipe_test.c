@@ -148,6 +148,30 @@ static void a_reply_behind_its_deadline_is_passed_over(void **state)
     fake_server_stop(&server);
 }
 
+static void accept_and_wait(struct fake_server *server)
+{
+    fake_wait_closed(fake_accept(server));
+}
+
+static void every_call_has_a_deadline_of_its_own(void **state)
+{
+    (void)state;
+    struct fake_server server;
+    struct outcome outcomes[2] = {0};
+    fake_server_start(&server, accept_and_wait);
+    struct mudax_pipe *pipe = open_pipe(&server, 4);
+    assert_int_equal(submit(pipe, MUDAX_GET_ITEM, 60, &outcomes[0], NULL), MUDAX_OK);
+    assert_int_equal(submit(pipe, MUDAX_GET_ITEM, 20, &outcomes[1], NULL), MUDAX_OK);
+    assert_int_equal(mudax_pipe_wait(pipe, 5000), 1);
+    assert_int_equal(outcomes[1].code, MUDAX_TIMEOUT);
+    assert_int_equal(outcomes[0].runs, 0);
+    assert_int_equal(mudax_pipe_wait(pipe, 5000), 1);
+    assert_int_equal(outcomes[0].code, MUDAX_TIMEOUT);
+    assert_int_equal(mudax_pipe_timeout_ms(pipe), -1);
+    mudax_pipe_close(&pipe);
+    fake_server_stop(&server);
+}
+
 static void answer_one_then_close(struct fake_server *server)
 {
     uint64_t ids[CALLS];
@@ -204,11 +228,6 @@ static void a_reply_to_a_request_never_made_ends_the_pipe(void **state)
     assert_int_equal(outcome.code, MUDAX_PROTOCOL_ERROR);
     mudax_pipe_close(&pipe);
     fake_server_stop(&server);
-}
-
-static void accept_and_wait(struct fake_server *server)
-{
-    fake_wait_closed(fake_accept(server));
 }
 
 static void closing_ends_what_is_pending(void **state)
@@ -287,6 +306,7 @@ int main(void)
         cmocka_unit_test(replies_in_any_order_reach_their_own_calls),
         cmocka_unit_test(a_full_pipe_refuses_and_goes_on),
         cmocka_unit_test(a_reply_behind_its_deadline_is_passed_over),
+        cmocka_unit_test(every_call_has_a_deadline_of_its_own),
         cmocka_unit_test(a_lost_connection_ends_what_is_pending_once),
         cmocka_unit_test(a_reply_to_a_request_never_made_ends_the_pipe),
         cmocka_unit_test(closing_ends_what_is_pending),

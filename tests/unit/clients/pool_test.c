@@ -7,7 +7,9 @@
 
 #include <cmocka.h>
 
-#include <stdio.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -254,7 +256,7 @@ static void a_connection_that_was_closed_while_idle_is_not_used_for_a_write(void
     (void)state;
     struct fake_server server;
     struct mudax_error error;
-    fake_server_start(&server, answer_then_close_then_answer);
+    fake_server_start_tcp(&server, answer_then_close_then_answer);
     struct mudax *db = open_pool(&server, 5000);
     assert_int_equal(put(db, &error), MUDAX_OK);
     (void)sem_wait(&server.event);
@@ -288,6 +290,51 @@ static void a_read_on_a_stale_connection_costs_no_retry(void **state)
     mudax_close(&db);
     fake_server_stop(&server);
     assert_int_equal(server.connections, 2);
+}
+
+static void close_what_was_idle(struct fake_server *server)
+{
+    struct pollfd fds[2];
+    uint64_t ids[2];
+    for (int i = 0; i < 2; i++) { /* in use together, so there are two */
+        fds[i] = (struct pollfd){.fd = fake_accept(server), .events = POLLIN};
+        ids[i] = fake_read(fds[i].fd, NULL);
+    }
+    for (int i = 0; i < 2; i++)
+        fake_answer_item(fds[i].fd, ids[i], ITEM);
+    (void)poll(fds, 2, 10000);
+    (void)fake_read((fds[0].revents & POLLIN) != 0 ? fds[0].fd : fds[1].fd, NULL);
+    (void)close(fds[0].fd);
+    (void)close(fds[1].fd);
+    int fd = fake_accept(server);
+    fake_answer_item(fd, fake_read(fd, NULL), ITEM);
+    fake_wait_closed(fd);
+}
+
+static void *get_in_thread(void *arg)
+{
+    struct mudax_error error;
+    struct mudax_reply *reply;
+    (void)get(arg, &reply, &error);
+    mudax_reply_free(reply);
+    return NULL;
+}
+
+static void one_stale_connection_is_enough_to_mistrust_all(void **state)
+{
+    (void)state;
+    struct fake_server server;
+    pthread_t thread;
+    fake_server_start(&server, close_what_was_idle);
+    struct mudax_options options = {.timeout_ms = 5000, .retries_max = -1};
+    struct mudax *db = mudax_open(server.url, &options, NULL);
+    assert_int_equal(pthread_create(&thread, NULL, get_in_thread, db), 0);
+    assert_get_works(db);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_get_works(db);
+    mudax_close(&db);
+    fake_server_stop(&server);
+    assert_int_equal(server.connections, 3);
 }
 
 static void nobody_listens_is_said_at_once(void **state)
@@ -383,7 +430,10 @@ static void refuse_connection(struct fake_server *server)
     int fd = fake_accept(server);
     (void)fake_read(fd, NULL);
     fake_answer(fd, 0, STATUS_TOO_LARGE);
+    int next = fake_accept(server); /* nothing more comes on the first */
+    fake_answer(next, fake_read(next, NULL), STATUS_OK);
     fake_wait_closed(fd);
+    fake_wait_closed(next);
 }
 
 static void the_daemons_word_on_the_connection_is_passed_on(void **state)
@@ -395,6 +445,54 @@ static void the_daemons_word_on_the_connection_is_passed_on(void **state)
     struct mudax *db = open_pool(&server, 5000);
     assert_int_equal(put(db, &error), MUDAX_TOO_LARGE);
     assert_string_equal(error.name, "RequestEntityTooLarge");
+    assert_int_equal(put(db, &error), MUDAX_OK);
+    mudax_close(&db);
+    fake_server_stop(&server);
+}
+
+static void refuse_half_a_request(struct fake_server *server)
+{
+    uint8_t bytes[16];
+    server->frame_max = FRAME_SIZE_MAX;
+    int fd = fake_accept(server);
+    assert_int_equal(recv(fd, bytes, sizeof bytes, MSG_WAITALL), sizeof bytes);
+    fake_answer(fd, 0, STATUS_TOO_LARGE);
+    (void)close(fd);
+}
+
+static void the_daemons_word_is_heard_although_it_takes_no_more(void **state)
+{
+    (void)state;
+    enum { SIZE = 8 * 1024 * 1024 }; /* more than a socket holds */
+    struct fake_server server;
+    struct mudax_error error;
+    char *large = calloc(1, SIZE);
+    fake_server_start(&server, refuse_half_a_request);
+    struct mudax *db = open_pool(&server, 5000);
+    struct mudax_value *item = mudax_map();
+    (void)mudax_put(item, "data", mudax_binary(large, SIZE));
+    assert_int_equal(mudax_put_item(db, "users", item, &error), MUDAX_TOO_LARGE);
+    mudax_free(item);
+    free(large);
+    mudax_close(&db);
+    fake_server_stop(&server);
+}
+
+static void greet_with_version_2(struct fake_server *server)
+{
+    server->version = 2;
+    fake_wait_closed(fake_accept(server));
+}
+
+static void a_daemon_of_another_version_is_refused(void **state)
+{
+    (void)state;
+    struct fake_server server;
+    struct mudax_error error;
+    fake_server_start(&server, greet_with_version_2);
+    struct mudax *db = open_pool(&server, 5000);
+    assert_int_equal(put(db, &error), MUDAX_PROTOCOL_ERROR);
+    assert_non_null(strstr(error.text, "native protocol, version 1"));
     mudax_close(&db);
     fake_server_stop(&server);
 }
@@ -517,11 +615,14 @@ int main(void)
         cmocka_unit_test(a_write_is_not_repeated_when_its_reply_is_lost),
         cmocka_unit_test(a_connection_that_was_closed_while_idle_is_not_used_for_a_write),
         cmocka_unit_test(a_read_on_a_stale_connection_costs_no_retry),
+        cmocka_unit_test(one_stale_connection_is_enough_to_mistrust_all),
         cmocka_unit_test(nobody_listens_is_said_at_once),
         cmocka_unit_test(a_write_is_repeated_when_the_daemon_says_that_nothing_happened),
         cmocka_unit_test(a_write_is_not_repeated_when_its_outcome_is_open),
         cmocka_unit_test(retries_end),
         cmocka_unit_test(the_daemons_word_on_the_connection_is_passed_on),
+        cmocka_unit_test(the_daemons_word_is_heard_although_it_takes_no_more),
+        cmocka_unit_test(a_daemon_of_another_version_is_refused),
         cmocka_unit_test(a_request_beyond_the_daemons_limit_is_not_sent),
         cmocka_unit_test(a_slow_reply_ends_the_call_at_its_deadline),
         cmocka_unit_test(a_daemon_that_does_not_greet_ends_the_call_too),
