@@ -1,6 +1,8 @@
-/* Requests and their right answers, on every backend there is. */
+/* Requests and their right answers, on every store there is, bare and behind a cache. */
 #include "backend/engine/engine.h"
+#include "cache/cache.h"
 #include "tests/conformance/script.h"
+#include "tests/support/redis_server.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,52 +35,60 @@ static struct backend *open_engine(const char *url)
     return backend;
 }
 
-static struct backend *open_memory(void)
+enum mode { MODE_BARE, MODE_CACHED, MODE_CACHE_OFF, MODES };
+static const char *const mode_names[MODES] = {"", "cache over ", "cache that is off over "};
+
+static struct backend *open_cache(struct backend *below, enum mode mode)
 {
-    return open_engine("memory:");
+    struct cache_options options = {
+        .memory_bytes = 64 << 20,
+        .threads = 1,
+        .seed = 42,
+        .waiters_max = 100,
+        .policy = {.is_enabled = mode == MODE_CACHED,
+                   .item_ttl_ms = 300000,
+                   .query_ttl_ms = 300000,
+                   .negative_ttl_max_ms = 60000},
+    };
+    struct backend *cache;
+    struct error error;
+    if (cache_open(&options, &below, &cache, &error) != STATUS_OK)
+        fail_msg("%s", error.text);
+    return cache;
 }
-
-static struct backend *open_slow_memory(void)
-{
-    return open_engine("memory:?delay=1ms");
-}
-
-static char directory[] = "conformance-XXXXXX";
-
-static struct backend *open_rocksdb(void)
-{
-    char url[64];
-    assert_non_null(mkdtemp(directory));
-    snprintf(url, sizeof url, "rocksdb:%s", directory);
-    return open_engine(url);
-}
-
-static const struct factory {
-    const char *name;
-    struct backend *(*open)(void);
-} factories[] = {
-    {"engine over memory", open_memory},
-    {"engine over slow memory", open_slow_memory},
-    {"engine over rocksdb", open_rocksdb},
-};
 
 /* ---- tests ---- */
 
-static const char *const files[] = {"items.cases", "queries.cases", "tables.cases"};
-enum { FILES = sizeof files / sizeof files[0], TESTS_MAX = 512 };
+static const struct file {
+    const char *name;
+    bool is_cache_only;
+} files[] = {{"items.cases", false},
+             {"queries.cases", false},
+             {"tables.cases", false},
+             {"freshness.cases", false},
+             {"cache.cases", true}};
+enum { FILES = sizeof files / sizeof files[0], TESTS_MAX = 512, STORES_MAX = 4 };
 
 struct test {
     const struct script *script;
     size_t number;
 };
 
-static const struct factory *factory;
-static struct session session;
+static const char *url;
+static enum mode mode;
+static struct session session, behind;
+static struct script_stage stage;
 
 static int set_up(void **state)
 {
     (void)state;
-    session_open(&session, factory->open());
+    struct backend *engine = open_engine(url), *backend = engine;
+    stage = (struct script_stage){
+        .session = &session, .behind = &behind, .is_cache_on = mode == MODE_CACHED};
+    if (mode != MODE_BARE)
+        stage.cache = backend = open_cache(engine, mode);
+    session_open(&session, backend);
+    session_open(&behind, engine);
     return 0;
 }
 
@@ -86,6 +96,7 @@ static int tear_down(void **state)
 {
     (void)state;
     struct backend *backend = session.backend;
+    session_close(&behind);
     session_close(&session);
     backend->ops->close(&backend);
     return 0;
@@ -95,8 +106,45 @@ static void run_case(void **state)
 {
     const struct test *test = *state;
     char why[4096];
-    if (!script_run(test->script, test->number, &session, why, sizeof why))
+    if (!script_run(test->script, test->number, &stage, why, sizeof why))
         fail_msg("%s", why);
+}
+
+/* ---- stores, each opened empty ---- */
+
+static char directory[] = "conformance-XXXXXX";
+
+static bool remove_directory(void)
+{
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf %s", directory);
+    return system(command) == 0;
+}
+
+#ifdef MUDAX_REDIS_SERVER
+static struct redis_server redis;
+
+static void empty_redis(void)
+{
+    (void)redis_server_command(&redis, "FLUSHALL");
+}
+#endif
+
+/* Runs all cases on the store, bare and behind a cache. */
+static int run_store(const struct CMUnitTest *units, size_t count, size_t cache_only)
+{
+    int failed = 0;
+    for (mode = MODE_BARE; mode < MODES; mode++) {
+        char name[128];
+        snprintf(name, sizeof name, "%sengine over %s", mode_names[mode], url);
+        failed += !remove_directory();
+#ifdef MUDAX_REDIS_SERVER
+        empty_redis();
+#endif
+        failed += _cmocka_run_group_tests(
+            name, units, mode == MODE_CACHED ? count : count - cache_only, set_up, tear_down);
+    }
+    return failed;
 }
 
 int main(void)
@@ -104,26 +152,38 @@ int main(void)
     static struct CMUnitTest units[TESTS_MAX];
     static struct test tests[TESTS_MAX];
     struct script *scripts[FILES];
-    size_t count = 0;
+    size_t count = 0, cache_only = 0;
     for (size_t f = 0; f < FILES; f++) {
         char path[512];
-        snprintf(path, sizeof path, "%s/%s", MUDAX_CASES, files[f]);
+        snprintf(path, sizeof path, "%s/%s", MUDAX_CASES, files[f].name);
         scripts[f] = script_read(path);
         for (size_t i = 0; i < script_cases(scripts[f]); i++, count++) {
             assert_true(count < TESTS_MAX);
             tests[count] = (struct test){scripts[f], i};
             units[count] = (struct CMUnitTest){script_case_name(scripts[f], i), run_case, NULL,
                                                NULL, &tests[count]};
+            cache_only += files[f].is_cache_only;
         }
     }
+    char rocksdb[64];
+    if (mkdtemp(directory) == NULL)
+        return 1;
+    snprintf(rocksdb, sizeof rocksdb, "rocksdb:%s", directory);
+    const char *urls[STORES_MAX] = {"memory:", "memory:?delay=1ms", rocksdb};
+    size_t stores = 3;
+#ifdef MUDAX_REDIS_SERVER
+    redis_server_start(&redis, NULL);
+    urls[stores++] = redis.url;
+#endif
     int failed = 0;
-    for (size_t i = 0; i < sizeof factories / sizeof factories[0]; i++) {
-        factory = &factories[i];
-        failed += _cmocka_run_group_tests(factory->name, units, count, set_up, tear_down);
+    for (size_t i = 0; i < stores; i++) {
+        url = urls[i];
+        failed += run_store(units, count, cache_only);
     }
+#ifdef MUDAX_REDIS_SERVER
+    redis_server_end(&redis);
+#endif
     for (size_t f = 0; f < FILES; f++)
         script_free(scripts[f]);
-    char command[64];
-    snprintf(command, sizeof command, "rm -rf %s", directory);
-    return failed + (system(command) != 0);
+    return failed + !remove_directory();
 }

@@ -1,5 +1,6 @@
 #include "tests/conformance/script.h"
 
+#include "cache/cache.h"
 #include "protocol/encoding/msgpack.h"
 #include "protocol/ensure.h"
 
@@ -8,7 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CASES_MAX = 256, LINES_MAX = 4096, TABLES_MAX = 8, EXPECTED_MAX = 64 };
+enum {
+    CASES_MAX = 256,
+    LINES_MAX = 4096,
+    TABLES_MAX = 8,
+    EXPECTED_MAX = 64,
+    LARGE_BYTES = 200000, /* a cache may want to see these twice before it keeps them */
+};
 
 struct script {
     char *text;
@@ -72,8 +79,9 @@ const char *script_case_name(const struct script *script, size_t i)
 /* ---- one case under way ---- */
 
 struct run {
-    struct session *session;
-    const char *line; /* being run, for the text */
+    const struct script_stage *stage;
+    struct session *session; /* of this line */
+    const char *line;        /* being run, for the text */
     char *why;
     size_t why_size;
     bool has_failed;
@@ -82,6 +90,10 @@ struct run {
     /* the last reply */
     struct reply reply;
     enum operation operation;
+    const char *table; /* of a data operation */
+    struct bytes key;  /* of a GetItem */
+    /* of this line */
+    bool is_consistent;
     /* what it must be */
     const char *expected[EXPECTED_MAX];
     size_t expected_count;
@@ -200,15 +212,17 @@ static void run_call(struct run *run, struct session_call *call)
 
 static void run_key(struct run *run, enum operation operation, char *rest)
 {
-    const char *table = take_word(&rest);
     struct session_call call;
-    session_call_init(&call, operation, table);
+    run->table = take_word(&rest);
+    session_call_init(&call, operation, run->table);
     struct bytes item;
     if (parse_item(run, rest, &item)) {
         if (operation == OPERATION_PUT_ITEM)
             call.call.request.item = item;
         else
             call.call.request.key = item;
+        call.call.request.is_consistent = run->is_consistent;
+        run->key = item;
         run_call(run, &call);
     }
     session_call_deinit(&call);
@@ -217,9 +231,11 @@ static void run_key(struct run *run, enum operation operation, char *rest)
 static void run_query(struct run *run, char *rest)
 {
     struct session_call call;
-    session_call_init(&call, OPERATION_QUERY, take_word(&rest));
+    run->table = take_word(&rest);
+    session_call_init(&call, OPERATION_QUERY, run->table);
     struct request *request = &call.call.request;
     request->key_condition.text = bytes_text(take_enclosed(&rest));
+    request->is_consistent = run->is_consistent;
     bool is_understood = true;
     while (*skip_blanks(rest) != '\0' && is_understood) {
         const char *word = take_word(&rest);
@@ -288,11 +304,29 @@ static void run_create(struct run *run, char *rest)
         remember_table(run, table);
 }
 
+static void run_policy(struct run *run, char *rest)
+{
+    struct cache_policy policy = {
+        .is_enabled = true, .item_ttl_ms = 0, .query_ttl_ms = 0, .negative_ttl_max_ms = 60000};
+    while (*skip_blanks(rest) != '\0') {
+        bool is_item = strcmp(take_word(&rest), "item") == 0;
+        *(is_item ? &policy.item_ttl_ms : &policy.query_ttl_ms) =
+            (uint32_t)strtoul(take_word(&rest), NULL, 10);
+    }
+    ensure(run->stage->cache != NULL);
+    cache_policy_set(run->stage->cache, &policy);
+}
+
 static void run_request(struct run *run, const char *line, int i)
 {
     char *rest = expand(run, line, i);
     const char *verb = take_word(&rest);
+    run->is_consistent = strcmp(verb, "consistent") == 0;
+    run->session = strcmp(verb, "behind") == 0 ? run->stage->behind : run->stage->session;
+    if (run->is_consistent || run->session == run->stage->behind)
+        verb = take_word(&rest);
     reply_init(&run->reply);
+    run->operation = OPERATION_PING;
     if (strcmp(verb, "create") == 0)
         run_create(run, rest);
     else if (strcmp(verb, "define") == 0)
@@ -311,6 +345,10 @@ static void run_request(struct run *run, const char *line, int i)
         run_table(run, OPERATION_DELETE_TABLE, rest);
     else if (strcmp(verb, "list") == 0)
         run_table(run, OPERATION_LIST_TABLES, rest);
+    else if (strcmp(verb, "time") == 0)
+        lane_loop_advance(&run->session->loop, strtoull(rest, NULL, 10) * 1000);
+    else if (strcmp(verb, "policy") == 0)
+        run_policy(run, rest);
     else
         fail_run(run, "the script says \"%s\", which is no request", verb);
 }
@@ -383,6 +421,31 @@ static void check_contains(struct run *run)
     }
 }
 
+static bool is_cached(const struct run *run)
+{
+    return run->stage->is_cache_on && run->session == run->stage->session;
+}
+
+static void check_verdict(struct run *run, const char *wanted)
+{
+    static const char *const names[] = {"none", "hit", "miss", "bypass", "stale"};
+    const char *found = names[run->reply.verdict];
+    if (is_cached(run) && strcmp(found, wanted) != 0)
+        fail_run(run, "was a %s, must be a %s", found, wanted);
+}
+
+/* Takes a verdict away from what is expected; NULL: none is. */
+static const char *take_verdict(struct run *run)
+{
+    if (run->expected_count == 0)
+        return NULL;
+    const char *last = run->expected[run->expected_count - 1];
+    if (strncmp(last, "verdict ", 8) != 0)
+        return NULL;
+    run->expected_count--;
+    return last + 8;
+}
+
 static void check_reply(struct run *run)
 {
     const char *first = run->expected_count == 0 ? "" : run->expected[0];
@@ -423,6 +486,46 @@ static size_t collect_expected(struct run *run, const struct script *script, siz
     return line;
 }
 
+/* Writes once more what the last read showed: its item, or the first of its page. */
+static bool write_again(struct run *run)
+{
+    bool is_get = run->operation == OPERATION_GET_ITEM, is_absent = is_get && !run->reply.count;
+    struct bytes item = run->reply.body;
+    if (!is_get && run->reply.count == 0)
+        return false;
+    if (!is_get) {
+        struct msgpack_cursor cursor = msgpack_cursor_of(run->reply.body);
+        uint32_t count;
+        ensure(msgpack_read_array(&cursor, &count) && msgpack_read_array(&cursor, &count));
+        ensure(msgpack_skip(&cursor, &item));
+    }
+    struct session_call call;
+    session_call_init(&call, is_absent ? OPERATION_DELETE_ITEM : OPERATION_PUT_ITEM, run->table);
+    *(is_absent ? &call.call.request.key : &call.call.request.item) = is_absent ? run->key : item;
+    session_run(run->session, &call);
+    ensure(call.call.reply.status == STATUS_OK);
+    session_call_deinit(&call);
+    return true;
+}
+
+/* The same answer from the cache, and after a write. */
+static void read_again(struct run *run, const char *line, int i)
+{
+    bool is_read = run->operation == OPERATION_GET_ITEM || run->operation == OPERATION_QUERY;
+    if (!is_cached(run) || !is_read || run->reply.status != STATUS_OK || run->has_failed)
+        return;
+    if (run->reply.body.size > LARGE_BYTES)
+        run_request(run, line, i);
+    run_request(run, line, i);
+    check_reply(run);
+    check_verdict(run, "hit");
+    if (!write_again(run))
+        return;
+    run_request(run, line, i);
+    check_reply(run);
+    check_verdict(run, run->operation == OPERATION_GET_ITEM ? "hit" : "miss");
+}
+
 static void run_line(struct run *run, const char *line)
 {
     long times = 1;
@@ -432,29 +535,36 @@ static void run_line(struct run *run, const char *line)
         times = strtol(line + 7, &rest, 10);
         line = skip_blanks(rest);
     }
+    const char *verdict = take_verdict(run);
     for (int i = 1; i <= times; i++) {
         run_request(run, line, i);
         check_reply(run);
+        if (verdict != NULL)
+            check_verdict(run, verdict);
+        else
+            read_again(run, line, i);
     }
 }
 
 static void drop_tables(struct run *run)
 {
     for (size_t i = 0; i < run->table_count; i++)
-        (void)session_table(run->session, OPERATION_DELETE_TABLE, run->tables[i]);
+        (void)session_table(run->stage->session, OPERATION_DELETE_TABLE, run->tables[i]);
 }
 
-bool script_run(const struct script *script, size_t i, struct session *session, char *why,
+bool script_run(const struct script *script, size_t i, const struct script_stage *stage, char *why,
                 size_t why_size)
 {
-    struct run run = {.session = session, .why = why, .why_size = why_size};
+    struct run run = {.stage = stage, .session = stage->session, .why = why, .why_size = why_size};
     size_t end = i + 1 < script->case_count ? script->cases[i + 1] : script->line_count;
     for (size_t line = script->cases[i] + 1; line < end && !run.has_failed;) {
         const char *text = script->lines[line];
         line = collect_expected(&run, script, line + 1);
         run_line(&run, text);
+        run.session = stage->session; /* whose memory holds what is expected next */
     }
     drop_tables(&run);
-    session_forget(session);
+    session_forget(stage->session);
+    session_forget(stage->behind);
     return !run.has_failed;
 }

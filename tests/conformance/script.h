@@ -17,13 +17,29 @@
  *       -> error ValidationException: part of the text
  *     repeat 3 put T {"p":{"S":"$i"}}           $i is 1, 2, 3
  *
+ *     consistent get T {KEY}                    with ConsistentRead; also query
+ *       -> verdict hit                          how the cache answered: hit, miss or bypass; looked
+ * at only where a cache is in front and on behind put T {ITEM}                       past the
+ * cache; any request time 1500                                 the clock goes on, milliseconds
+ *     policy item 1000 query 0                  the cache's TTLs from now on, milliseconds
+ *
  * $(TEXT*N) anywhere stands for N times TEXT. Without "->" a request must succeed. # begins a
- * comment line. */
+ * comment line.
+ * Where a cache is in front, a read that says nothing of its verdict is done three times and must
+ * give the same answer each time: cold; again, a hit; and after what it showed has been written
+ * again, as it was. */
 #pragma once
 
 #include "tests/support/session.h"
 
 struct script;
+
+/* What a case runs on. All borrowed. */
+struct script_stage {
+    struct session *session, *behind; /* of the backend, and of what is behind its cache */
+    struct backend *cache;            /* NULL: there is none */
+    bool is_cache_on;
+};
 
 /* Fails the process when the file cannot be read or understood. */
 struct script *script_read(const char *path);
@@ -32,5 +48,5 @@ size_t script_cases(const struct script *script);
 const char *script_case_name(const struct script *script, size_t i);
 
 /* Runs a case; false and a text in `why` when a reply was another. */
-bool script_run(const struct script *script, size_t i, struct session *session, char *why,
+bool script_run(const struct script *script, size_t i, const struct script_stage *stage, char *why,
                 size_t why_size);
