@@ -55,7 +55,7 @@ if $all; then
     gcovr -r . build/coverage --exclude 'tests/' --exclude 'bench/' --print-summary -o build/coverage/report.txt
     step "clang-tidy"
     git ls-files 'protocol/*.c' 'backend/*.c' 'cache/*.c' 'daemon/*.c' 'clients/*.c' |
-        xargs -P2 -n4 clang-tidy -p build/asan --quiet --warnings-as-errors='*'
+        xargs -P2 -n1 clang-tidy -p build/asan --quiet --warnings-as-errors='*'
     step "cppcheck"
     cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability \
         --inline-suppr --suppress=missingIncludeSystem -I . -D_GNU_SOURCE protocol backend cache daemon clients

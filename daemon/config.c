@@ -13,17 +13,16 @@ enum type { TEXT, LIST, COUNT, SIZE, TIME, SWITCH, CHOICE };
 
 struct option_row {
     const char *name; /* with underscores */
-    enum type type;
-    const char *fallback;
+    const char *fallback, *help;
     uint64_t least, most;
-    bool can_reload;
-    const char *help;
     size_t offset;
+    enum type type;
+    bool can_reload;
 };
 
 static const struct option_row options[] = {
 #define OPTION(name, type, fallback, least, most, reload, help)                                    \
-    {#name, type, fallback, least, most, reload, help, offsetof(struct config, name)},
+    {#name, fallback, help, least, most, offsetof(struct config, name), type, reload},
 #include "daemon/options.def"
 #undef OPTION
 };

@@ -97,6 +97,7 @@ static struct table_row *row_of(struct stats *stats, const struct table *table)
         if (row->table_id == id)
             return stats->last = row;
     }
+    ensure(table != NULL); /* the row of no table was there from the start */
     struct table_row *row = NULL;
     if (stats->row_count < TABLE_ROWS - 1)
         row = row_create(stats, id, table->name);
