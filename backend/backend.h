@@ -16,11 +16,12 @@ struct call {
     uint64_t deadline_us; /* monotonic; 0: none */
     bool is_passing;      /* memory is reused after the batch: SUBMIT_KEEP instead of PENDING */
     /* Called once after SUBMIT_PENDING, on the lane's thread, from its event loop. reply.body is
-     * valid during the call. */
+     * valid during the call. request.table is not: the table may have been deleted while the call
+     * waited where nothing keeps a definition. */
     void (*complete)(struct call *call);
     void *owner;     /* the submitter's */
     void *below;     /* for the layer that has the call: what it must remember */
-    const void *pin; /* the engine's: keeps request.table alive while pending */
+    const void *pin; /* the engine's: keeps request.table alive while it has the call */
 };
 
 struct lane {
@@ -43,7 +44,8 @@ struct backend_ops {
     void (*lane_begin)(struct lane *lane);
     void (*lane_end)(struct lane *lane);
 
-    /* The definition of a table that exists, or NULL; valid until lane_end. */
+    /* The definition of a table that exists, or NULL; valid until lane_end or, outside of a batch,
+     * until the thread's event loop goes on. */
     const struct table *(*table)(struct lane *lane, struct bytes name);
 
     /* Answers a call. Never both DONE and a completion; errors are replies. */

@@ -225,6 +225,8 @@ static void on_complete(struct call *call)
         (void)event_del(&parked->deadline);
     stats_store_latency(worker->stats, call->request.operation, us);
     if (connection != NULL) {
+        /* Waiting for another's fetch keeps no definition alive: see backend.h. */
+        call->request.table = worker->lane->ops->table(worker->lane, call->request.table_name);
         stats_request(worker->stats, call->request.table, call->request.operation,
                       call->reply.verdict, call->reply.status);
         stats_latency(worker->stats, call->request.operation, call->reply.verdict, us, 1);
