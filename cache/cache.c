@@ -16,7 +16,7 @@ enum {
     SHARDS_PER_THREAD = 4,
     SHARD_BITS_MAX = 10,
     PARTITION_KEY_ROOM = 512,
-    LANE_FREE_MAX = 64,    /* retired things freed a batch */
+    LANE_FREE_MAX = 256,   /* retired things freed a batch */
     TIMER_FREE_MAX = 1024, /* a timer */
     HOUSE_FREE_MAX = 8192, /* a call of housekeeping, and a slice of a purge */
     PURGE_SLOTS = 1024,    /* of the index, under one lock */

@@ -9,9 +9,11 @@ enum run_state { RUN_FREE, RUN_PARTIAL, RUN_FULL, RUN_EVACUATING };
 
 enum {
     SLOT_NONE = UINT16_MAX,
-    HEAP_OVERHEAD = 16,         /* what the allocator adds to a block */
-    PARTIAL_SCAN_MAX = 64,      /* runs looked at for the emptiest */
-    TRIM_MAX = 16,              /* runs a call */
+    HEAP_OVERHEAD = 16,    /* what the allocator adds to a block */
+    PARTIAL_SCAN_MAX = 64, /* runs looked at for the emptiest */
+    TRIM_MAX = 16,         /* runs a call */
+    HUGE_PAGES_FROM = 64 << 20,
+    HUGE_PAGE = 2 << 20,
     EVACUATION_PASSES_MAX = 16, /* tries to empty one run */
 };
 
@@ -71,20 +73,23 @@ bool memory_open(struct memory *memory, size_t budget, size_t kept_back)
     memory->run_count = (uint32_t)(budget / memory->run_size);
     memory->mapping_size = memory->run_count * memory->run_size;
     classes_init(memory);
-    void *mapping = mmap(NULL, memory->mapping_size, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapping == MAP_FAILED)
+    memory->mapped_size = memory->mapping_size + HUGE_PAGE;
+    memory->mapping = mmap(NULL, memory->mapped_size, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory->mapping == MAP_FAILED)
         return false;
+    uint8_t *mapping = memory->mapping;
+    memory->base = mapping + (size_t)(-(uintptr_t)mapping & (HUGE_PAGE - 1));
     memory->runs = calloc(memory->run_count, sizeof *memory->runs);
     if (memory->runs == NULL) {
-        (void)munmap(mapping, memory->mapping_size);
+        (void)munmap(memory->mapping, memory->mapped_size);
+        memory->base = NULL;
         return false;
     }
     /* Fewer page faults and TLB misses where the system has huge pages to give; an advice. Small
      * budgets would be overdrawn by whole huge pages. */
-    if (memory->mapping_size >= (size_t)64 << 20)
-        (void)madvise(mapping, memory->mapping_size, MADV_HUGEPAGE);
-    memory->base = mapping;
+    if (memory->mapping_size >= HUGE_PAGES_FROM)
+        memory->has_huge_pages = madvise(memory->base, memory->mapping_size, MADV_HUGEPAGE) == 0;
     mutex_init(&memory->lock);
     return memory_charge(memory, memory->run_count * sizeof *memory->runs);
 }
@@ -93,7 +98,7 @@ void memory_close(struct memory *memory)
 {
     if (memory->base == NULL)
         return;
-    (void)munmap(memory->base, memory->mapping_size);
+    (void)munmap(memory->mapping, memory->mapped_size);
     free(memory->runs);
     mutex_deinit(&memory->lock);
     memory->base = NULL;
@@ -385,4 +390,28 @@ bool memory_trim(struct memory *memory, size_t keep)
         mutex_unlock(&memory->lock);
     }
     return true;
+}
+
+bool memory_populate(struct memory *memory, size_t ahead)
+{
+#ifdef MADV_POPULATE_WRITE
+    mutex_lock(&memory->lock);
+    size_t used = memory->fresh * memory->run_size;
+    size_t from = memory->populated > used ? memory->populated : used;
+    from = (from + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    bool is_wanted =
+        memory->has_huge_pages && from + HUGE_PAGE <= memory->mapping_size && from < used + ahead;
+    mutex_unlock(&memory->lock);
+    if (!is_wanted)
+        return false;
+    bool is_done = madvise(memory->base + from, HUGE_PAGE, MADV_POPULATE_WRITE) == 0;
+    mutex_lock(&memory->lock);
+    memory->populated = from + HUGE_PAGE;
+    memory->has_huge_pages = is_done; /* else an old kernel: nothing to be had */
+    mutex_unlock(&memory->lock);
+    return is_done;
+#else
+    (void)memory, (void)ahead;
+    return false;
+#endif
 }

@@ -47,6 +47,8 @@ struct memory_class {
 struct memory {
     /* Constant after memory_open. */
     uint8_t *base;
+    void *mapping; /* base, aligned */
+    size_t mapped_size;
     size_t budget, mapping_size, run_size;
     size_t kept_back; /* part of the budget for lanes and policies, so that they always find room */
     uint32_t run_count;
@@ -57,6 +59,8 @@ struct memory {
     struct mutex lock;
     struct run *runs;
     struct memory_class classes[MEMORY_CLASSES_MAX];
+    bool has_huge_pages;
+    size_t populated;          /* bytes of the mapping that the system was asked to fill in */
     uint32_t fresh;            /* runs never used begin here */
     uint32_t warm, warm_count; /* given back, pages still there */
     uint32_t cold;             /* given back, pages returned to the system */
@@ -109,6 +113,10 @@ void memory_evacuation_end(struct memory *memory, uint32_t run);
 
 /* Returns pages of runs that nobody uses to the system, but for `keep` bytes; a few a call. */
 bool memory_trim(struct memory *memory, size_t keep);
+
+/* Has the system fill in pages ahead of use, up to `ahead` bytes, one step a call: a huge page
+ * takes milliseconds, which nobody's request should pay. Returns true if there is more to do. */
+bool memory_populate(struct memory *memory, size_t ahead);
 
 static inline uint32_t memory_slot_max(const struct memory *memory)
 {

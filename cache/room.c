@@ -12,7 +12,9 @@ enum {
     HOUSE_EVACUATE_MAX = 4,    /* runs a call */
     EVACUATE_PERCENT_MAX = 75, /* slots in use of a run that is given up without need */
     TIDY_ENTRIES = 128,        /* of the index, a shard and call */
-    HOUSE_RESERVES = 2,        /* housekeeping keeps this many times what fills keep free */
+    POPULATE_FRACTION = 8,     /* of the budget: pages asked for ahead of use, at most */
+    POPULATE_MAX = 32 << 20,
+    HOUSE_RESERVES = 2, /* housekeeping keeps this many times what fills keep free */
 };
 
 /* Kinds that may be evicted for an entry of `kind` (0: housekeeping): its own, and the others while
@@ -253,8 +255,11 @@ static bool free_runs(struct cache *cache, struct reclaimer *reclaimer, size_t w
 
 bool room_keep_free(struct cache *cache, struct reclaimer *reclaimer)
 {
+    size_t ahead = cache->memory.budget / POPULATE_FRACTION;
+    bool is_populating =
+        memory_populate(&cache->memory, ahead < POPULATE_MAX ? ahead : POPULATE_MAX);
     if (memory_figure(&cache->memory.deferred) > cache->deferred_max)
-        return false; /* readers first */
+        return is_populating; /* readers first */
     size_t growth = growth_wanted(cache);
     size_t wanted = missing(cache, HOUSE_RESERVES * cache->reserve_bytes + growth);
     if (wanted != 0)
@@ -262,7 +267,7 @@ bool room_keep_free(struct cache *cache, struct reclaimer *reclaimer)
     bool is_more = free_runs(cache, reclaimer, cache->reserve_bytes + growth);
     tidy_one(cache, reclaimer, cache->memory.budget - memory_figure(&cache->memory.used));
     is_more = memory_trim(&cache->memory, HOUSE_RESERVES * cache->reserve_bytes) || is_more;
-    return is_more || missing(cache, cache->reserve_bytes) != 0;
+    return is_more || is_populating || missing(cache, cache->reserve_bytes) != 0;
 }
 
 bool room_expire(struct cache *cache, struct reclaimer *reclaimer, uint64_t now_us)

@@ -20,7 +20,7 @@ struct stripes {
     uint32_t pending_all; /* writes that may touch everything */
 };
 
-enum { STRIPES_MIN = 64, STRIPES_MAX = 4096 };
+enum { STRIPES_MIN = 64, STRIPES_MAX = 1024 };
 
 MUST_CHECK bool stripes_open(struct stripes *stripes, struct memory *memory, uint32_t count);
 void stripes_close(struct stripes *stripes, struct memory *memory);

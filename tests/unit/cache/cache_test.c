@@ -203,7 +203,7 @@ static void runs_that_are_given_up_keep_what_is_in_use(void **state)
             for (int hit = 0; hit < 4; hit++)
                 (void)rig_query(&rig, i, body_of(20));
     }
-    for (uint64_t i = 100000; i < 106000; i++) {
+    for (uint64_t i = 100000; i < 110000; i++) {
         (void)rig_get(&rig, i, body_of(1500));
         if (i % 16 == 0)
             rig_keep_house(&rig);
