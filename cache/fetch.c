@@ -385,6 +385,7 @@ enum submit fetch_shared(struct cache_lane *lane, struct call *call, const struc
     struct fetch *fetch = fetch_make(lane, call, VERDICT_MISS, probe);
     if (fetch == NULL)
         return call_fail(call, STATUS_NO_MEMORY);
+    ensure(fetch->probe != NULL && fetch->shard != NULL);
     mutex_lock(&fetch->shard->lock);
     enum submit submit = partition == NULL ? item_miss(fetch) : page_miss(fetch, partition);
     mutex_unlock(&fetch->shard->lock);

@@ -40,6 +40,7 @@ static size_t missing(const struct cache *cache, size_t reserve)
 /* The shard to evict from: the one that is filled if it holds about its share, else the fullest. */
 static struct shard *shard_to_evict(const struct cache *cache, struct shard *filled)
 {
+    ensure(cache->shard_count > 0);
     size_t all = 0, most = 0;
     struct shard *fullest = &cache->shards[0];
     for (uint32_t i = 0; i < cache->shard_count; i++) {
