@@ -134,6 +134,8 @@ static void s3fifo_admit(struct policy *policy, struct entry *entry)
     s3->filled |= UINT64_C(1) << class;
     policy->bytes.kind[entry_kind(entry) - 1] += size;
     s3->count++;
+    /* Here and not at the first eviction, when there is no memory left for it. */
+    ghost_resize(&s3->ghost, s3->count * GHOST_PERCENT / 100);
 }
 
 static void take_out(struct s3fifo *s3, struct entry *entry, unsigned class, size_t size)
@@ -234,10 +236,8 @@ static struct entry *s3fifo_victim(struct policy *policy, unsigned kinds, unsign
         if (step < STEPS_MAX && spare(s3, entry, class, size))
             continue;
         take_out(s3, entry, class, size);
-        if (!(entry_flags(entry) & SLOT_MAIN)) {
-            ghost_resize(&s3->ghost, s3->count * GHOST_PERCENT / 100);
+        if (!(entry_flags(entry) & SLOT_MAIN))
             ghost_add(&s3->ghost, entry->hash);
-        }
         policy->bytes.evicted[policy_class(size)]++;
         return entry;
     }

@@ -168,6 +168,24 @@ static void full_cache_takes_new_items(void **state)
     rig_close(&rig);
 }
 
+static void full_cache_knows_what_it_evicted_lately(void **state)
+{
+    (void)state;
+    enum { ITEMS = 30000 };
+    struct rig rig;
+    rig_open(&rig, 2 << 20);
+    for (uint64_t i = 0; i < ITEMS; i++)
+        (void)rig_get(&rig, i, body_of(200));
+    uint64_t entries = (uint64_t)rig_figure(&rig, "cache_entries", NULL);
+    unsigned proven = 0;
+    for (uint64_t i = ITEMS - entries - 1000; i < ITEMS - entries - 500; i++) {
+        assert_int_equal(rig_get(&rig, i, body_of(200)), VERDICT_MISS);
+        proven += (entry_flags(rig_entry(&rig, i)) & SLOT_MAIN) != 0;
+    }
+    assert_true(proven > 450);
+    rig_close(&rig);
+}
+
 static void memory_follows_the_sizes_that_are_asked_for(void **state)
 {
     (void)state;
@@ -432,6 +450,7 @@ int main(void)
         cmocka_unit_test(hit_gives_what_was_fetched),
         cmocka_unit_test(budget_is_never_exceeded),
         cmocka_unit_test(full_cache_takes_new_items),
+        cmocka_unit_test(full_cache_knows_what_it_evicted_lately),
         cmocka_unit_test(memory_follows_the_sizes_that_are_asked_for),
         cmocka_unit_test(runs_that_are_given_up_keep_what_is_in_use),
         cmocka_unit_test(too_large_a_page_needs_a_second_sight),
