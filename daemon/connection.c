@@ -245,7 +245,14 @@ static bool is_write(enum operation operation)
            operation == OPERATION_CREATE_TABLE || operation == OPERATION_DELETE_TABLE;
 }
 
-/* The client is told now; the call itself stays until the store has answered. */
+static void deadline_add(struct parked *parked, uint64_t now_us)
+{
+    struct timeval timeout = timeval_of(parked->call.deadline_us - now_us);
+    (void)event_add(&parked->deadline, &timeout);
+}
+
+/* The client is told now; the call itself stays until the store has answered. The loop's clock
+ * ticks every few milliseconds only, so that its timers can be early; a deadline is not. */
 static void on_deadline(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
@@ -255,14 +262,18 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
     struct connection *connection = parked->connection;
     if (connection == NULL)
         return;
+    uint64_t now_us = clock_now_us();
+    if (now_us < parked->call.deadline_us) {
+        deadline_add(parked, now_us);
+        return;
+    }
     const struct request *request = &parked->call.request;
     struct reply reply;
     reply_init(&reply);
-    reply.status =
-        error_set(&reply.error, STATUS_TIMEOUT, "The store did not answer %s within %llu ms%s",
-                  operation_name(request->operation),
-                  (unsigned long long)(clock_now_us() - parked->begun_us) / 1000,
-                  is_write(request->operation) ? "; the write may or may not happen" : "");
+    reply.status = error_set(
+        &reply.error, STATUS_TIMEOUT, "The store did not answer %s within %llu ms%s",
+        operation_name(request->operation), (unsigned long long)(now_us - parked->begun_us) / 1000,
+        is_write(request->operation) ? "; the write may or may not happen" : "");
     stats_add(worker->stats, COUNTER_requests_timed_out, 1);
     reply_send(connection, request, &reply, false);
     parked_detach(parked);
@@ -301,10 +312,10 @@ static void park(struct parked *parked)
     parked_link(parked);
     worker->parked++;
     atomic_fetch_add_explicit(&worker->options.limits->requests, 1, memory_order_relaxed);
-    struct timeval timeout = timeval_of(parked->call.deadline_us - worker->now_us);
     parked->has_deadline =
-        event_assign(&parked->deadline, worker->base, -1, 0, on_deadline, parked) == 0 &&
-        event_add(&parked->deadline, &timeout) == 0;
+        event_assign(&parked->deadline, worker->base, -1, 0, on_deadline, parked) == 0;
+    if (parked->has_deadline)
+        deadline_add(parked, worker->now_us);
 }
 
 static void refuse(struct connection *connection, const struct request *request, enum status status)
@@ -546,16 +557,26 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 static void resume(struct connection *connection)
 {
     struct buffer *in = &connection->in;
-    size_t used = process(connection, buffer_bytes(in));
-    if (used != 0)
+    connection->has_backlog = false; /* unless process() leaves some again */
+    if (in->size != 0) {
+        size_t used = process(connection, buffer_bytes(in));
         memmove(in->data, in->data + used, in->size - used);
-    in->size -= used;
+        in->size -= used;
+    }
     if (in->size == 0)
         forget(in);
     if (has_unsent(connection) || connection->is_closing || connection->worker->is_draining)
         return;
     connection->is_paused = false;
     watch_reading(connection);
+}
+
+static void flush_more(struct connection *connection)
+{
+    flush_own(connection);
+    if (!connection->is_broken && !has_unsent(connection) && connection->is_paused &&
+        !connection->is_closing)
+        resume(connection);
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *arg)
@@ -566,10 +587,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
     if ((what & EV_TIMEOUT) != 0)
         connection->is_broken = true;
     else
-        flush_own(connection);
-    if (!connection->is_broken && !has_unsent(connection) && connection->is_paused &&
-        !connection->is_closing)
-        resume(connection);
+        flush_more(connection);
     settle(connection);
 }
 
@@ -581,7 +599,7 @@ void connection_flush_dirty(struct worker *worker)
         connection->is_dirty = false;
         if (has_unsent(connection) && !connection->is_broken &&
             !event_pending(&connection->write_event, EV_WRITE, NULL))
-            flush_own(connection);
+            flush_more(connection);
         settle(connection);
     }
 }

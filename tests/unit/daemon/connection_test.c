@@ -3,13 +3,18 @@
 #include "daemon/worker.h"
 #include "protocol/native/frame.h"
 
+#include <event2/event.h>
+
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,6 +31,8 @@ static struct backend_ops ops;
 struct fake_lane {
     struct lane lane;
     struct lane_env env;
+    int socket; /* when it is readable, all that is pending completes */
+    struct event *readable;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -35,6 +42,9 @@ static struct table *later; /* of the calls that are pending */
 static struct fake_lane *the_lane;
 static struct backend the_backend = {&ops};
 static uint8_t big_body[65536 + 5];
+static atomic_bool reply_big; /* to those that were pending */
+
+static void complete_all(evutil_socket_t fd, short what, void *arg);
 
 static enum status lane_open(struct backend *backend, const struct lane_env *env, struct lane **out)
 {
@@ -42,13 +52,20 @@ static enum status lane_open(struct backend *backend, const struct lane_env *env
     the_lane = calloc(1, sizeof *the_lane);
     the_lane->lane.ops = &ops;
     the_lane->env = *env;
+    the_lane->socket = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    the_lane->readable = event_new(env->event_base, the_lane->socket, EV_READ, complete_all, NULL);
+    assert_non_null(the_lane->readable);
+    assert_int_equal(event_add(the_lane->readable, NULL), 0);
     *out = &the_lane->lane;
     return STATUS_OK;
 }
 
 static void lane_close(struct lane **lane)
 {
-    free(*lane);
+    struct fake_lane *closing = (struct fake_lane *)*lane;
+    event_free(closing->readable);
+    (void)close(closing->socket);
+    free(closing);
     *lane = NULL;
 }
 
@@ -83,9 +100,11 @@ static enum submit submit(struct lane *lane, struct call *call)
     return SUBMIT_PENDING;
 }
 
-static void release(struct task *task)
+static void complete_all(evutil_socket_t fd, short what, void *arg)
 {
-    free(task);
+    (void)fd;
+    (void)what;
+    (void)arg;
     (void)pthread_mutex_lock(&lock);
     struct call *calls[PENDING_MAX];
     size_t count = pending_count;
@@ -94,8 +113,17 @@ static void release(struct task *task)
     free(later);
     later = NULL;
     (void)pthread_mutex_unlock(&lock);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        if (atomic_load(&reply_big))
+            calls[i]->reply.body = bytes_of(big_body, sizeof big_body);
         calls[i]->complete(calls[i]);
+    }
+}
+
+static void release(struct task *task)
+{
+    free(task);
+    complete_all(-1, 0, NULL);
 }
 
 static void release_all(void)
@@ -127,6 +155,29 @@ static struct backend_ops ops = {.lane_open = lane_open,
                                  .table = table,
                                  .submit = submit};
 
+/* ---- the worker stands still from hold() until let_go() has been called as often ---- */
+
+static sem_t gate;
+
+static void wait_at_gate(struct task *task)
+{
+    free(task);
+    while (sem_wait(&gate) != 0)
+        assert_int_equal(errno, EINTR);
+}
+
+static void hold(void)
+{
+    struct task *task = calloc(1, sizeof *task);
+    task->run = wait_at_gate;
+    the_lane->env.post(the_lane->env.worker, task);
+}
+
+static void let_go(void)
+{
+    assert_int_equal(sem_post(&gate), 0);
+}
+
 /* ---- a client: one end of a socket pair ---- */
 
 static struct limits limits;
@@ -141,12 +192,14 @@ static bool describe(void *arg, struct buffer *body)
 static int set_up(void **state)
 {
     (void)state;
+    assert_int_equal(sem_init(&gate, 0, 0), 0);
     struct limits fresh = {.frame_max = FRAME_SIZE_MIN,
                            .requests_max = 1000,
                            .connection_requests_max = 100,
                            .request_timeout_us = 5000000,
                            .write_timeout_us = 5000000};
     limits = fresh;
+    atomic_store(&reply_big, false);
     struct worker_options options = {
         .backend = &the_backend, .limits = &limits, .describe = describe};
     big_body[0] = 0xc6;
@@ -324,6 +377,72 @@ static void replies_that_nobody_takes_stop_the_reading_and_go_on_later(void **st
     (void)close(fd);
 }
 
+static void replies_that_fill_the_buffer_exactly_leave_nothing_to_go_on_with(void **state)
+{
+    (void)state;
+    int fd = greeted_client();
+    struct buffer out = {0};
+    for (uint64_t id = 0; id < 16; id++) /* the last one is what makes them too many */
+        append_get(&out, id, "big");
+    send_bytes(fd, buffer_bytes(&out));
+    for (uint64_t id = 0; id < 16; id++)
+        assert_int_equal(next_reply(fd).id, id);
+    get(fd, 17, "now");
+    assert_int_equal(next_reply(fd).id, 17);
+    buffer_deinit(&out);
+    (void)close(fd);
+}
+
+static int tcp_client(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int much = 8 << 20;
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &much, sizeof much);
+    assert_int_equal(bind(listening, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(listening, 1), 0);
+    assert_int_equal(getsockname(listening, (struct sockaddr *)&address, &size), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, size), 0);
+    int accepted = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    assert_true(accepted >= 0);
+    (void)close(listening);
+    struct timeval patience = {.tv_sec = 5};
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    atomic_fetch_add(&limits.connections, 1);
+    worker_adopt(worker, accepted, &wire_native);
+    return fd;
+}
+
+/* Completions that fill the buffer, and then a request that must wait for them, in one turn; and a
+ * socket that takes all at once, so that it never says that it is writable again. */
+static void a_request_behind_many_completions_is_served_when_they_are_sent(void **state)
+{
+    (void)state;
+    int fd = tcp_client();
+    hello(fd);
+    assert_int_equal(next_reply(fd).status, STATUS_OK);
+    for (uint64_t id = 0; id < 200; id++) /* the socket's buffer grows with use */
+        get(fd, id, "big");
+    for (uint64_t id = 0; id < 200; id++)
+        assert_int_equal(next_reply(fd).id, id);
+    for (uint64_t id = 0; id < 20; id++)
+        get(fd, id, "later");
+    wait_for_pending(20);
+    atomic_store(&reply_big, true);
+    hold();
+    (void)poll(NULL, 0, 20); /* it stands, and finds both when it goes on */
+    uint64_t one = 1;
+    assert_int_equal(write(the_lane->socket, &one, sizeof one), sizeof one);
+    get(fd, 99, "now");
+    let_go();
+    for (uint64_t id = 0; id < 20; id++)
+        assert_int_equal(next_reply(fd).body.size, sizeof big_body);
+    assert_int_equal(next_reply(fd).id, 99);
+    (void)close(fd);
+}
+
 static void one_that_takes_nothing_is_closed_after_the_write_timeout(void **state)
 {
     (void)state;
@@ -422,6 +541,29 @@ static void a_deadline_is_answered_and_the_late_completion_is_swallowed(void **s
     (void)close(fd);
 }
 
+static void a_deadline_is_never_early(void **state)
+{
+    (void)state;
+    int fd = greeted_client();
+    struct request request = {.operation = OPERATION_GET_ITEM,
+                              .timeout_ms = 20,
+                              .table_name = BYTES_LITERAL("later"),
+                              .key = BYTES_LITERAL("\x81\xa1p\x01")};
+    for (uint64_t i = 0; i < 15; i++) {
+        struct buffer out = {0};
+        assert_true(frame_write_request(&request, NULL, &out));
+        uint64_t begun_us = clock_now_us() + 300 * i; /* anywhere between two ticks */
+        while (clock_now_us() < begun_us)
+            continue;
+        send_bytes(fd, buffer_bytes(&out));
+        assert_int_equal(next_reply(fd).status, STATUS_TIMEOUT);
+        assert_true(clock_now_us() >= begun_us + 20000);
+        buffer_deinit(&out);
+    }
+    release_all();
+    (void)close(fd);
+}
+
 static void a_client_that_leaves_early_harms_nobody(void **state)
 {
     (void)state;
@@ -473,12 +615,15 @@ int main(void)
         TEST(a_frame_that_comes_byte_by_byte_is_served),
         TEST(thousands_of_pipelined_requests_are_all_answered),
         TEST(replies_that_nobody_takes_stop_the_reading_and_go_on_later),
+        TEST(replies_that_fill_the_buffer_exactly_leave_nothing_to_go_on_with),
+        TEST(a_request_behind_many_completions_is_served_when_they_are_sent),
         TEST(one_that_takes_nothing_is_closed_after_the_write_timeout),
         TEST(a_malformed_frame_closes_this_connection_only),
         TEST(a_frame_over_the_limit_is_refused_before_it_is_read),
         TEST(requests_beyond_the_limit_are_throttled_at_once),
         TEST(the_limit_over_all_connections_holds_too),
         TEST(a_deadline_is_answered_and_the_late_completion_is_swallowed),
+        TEST(a_deadline_is_never_early),
         TEST(a_client_that_leaves_early_harms_nobody),
         TEST(a_drain_finishes_what_is_in_flight_and_closes_the_idle),
         TEST(idle_connections_are_closed_only_if_asked_for),
