@@ -15,10 +15,12 @@ enum {
 
 typedef atomic_uint_fast64_t count_t;
 
+/* Of a name, so that a table created again goes on in the row of the one before. */
 struct table_row {
     /* Constant once published. */
-    uint32_t table_id;
     char name[TABLE_NAME_MAX + 1];
+    /* Owner's own. */
+    uint32_t table_id; /* that had the name last */
     /* Atomic, relaxed: written by the owner only. */
     count_t requests[OPERATIONS][VERDICTS];
     count_t errors[OPERATIONS];
@@ -87,6 +89,16 @@ void stats_add(struct stats *stats, enum counter counter, uint64_t amount)
     add(&stats->counters[counter], amount);
 }
 
+static struct table_row *row_find(const struct stats *stats, struct bytes name)
+{
+    for (uint32_t i = 0; i < stats->row_count; i++) {
+        struct table_row *row = atomic_load_explicit(&stats->rows[i], memory_order_relaxed);
+        if (bytes_equal(bytes_text(row->name), name))
+            return row;
+    }
+    return NULL;
+}
+
 static struct table_row *row_of(struct stats *stats, const struct table *table)
 {
     uint32_t id = table == NULL ? 0 : table->id;
@@ -98,7 +110,12 @@ static struct table_row *row_of(struct stats *stats, const struct table *table)
             return stats->last = row;
     }
     ensure(table != NULL); /* the row of no table was there from the start */
-    struct table_row *row = NULL;
+    /* Once the rows are used up it would be sought anew for each request. */
+    struct table_row *row = stats->row_count < TABLE_ROWS ? row_find(stats, table->name) : NULL;
+    if (row != NULL) {
+        row->table_id = id;
+        return stats->last = row;
+    }
     if (stats->row_count < TABLE_ROWS - 1)
         row = row_create(stats, id, table->name);
     else if (stats->row_count == TABLE_ROWS - 1)
@@ -178,7 +195,6 @@ static void report_counters(struct stats *const *stats, size_t count, report_fn 
 
 /* The sum of a table's rows over all workers, into the first row that has it. */
 struct row_sum {
-    uint32_t table_id;
     const char *name;
     uint64_t requests[OPERATIONS][VERDICTS];
     uint64_t errors[OPERATIONS];
@@ -186,7 +202,6 @@ struct row_sum {
 
 static void sum_row(struct row_sum *sum, const struct table_row *row)
 {
-    sum->table_id = row->table_id;
     sum->name = row->name;
     for (int operation = 0; operation < OPERATIONS; operation++) {
         for (int verdict = 0; verdict < VERDICTS; verdict++)
@@ -205,7 +220,7 @@ static size_t sum_rows(struct stats *const *stats, size_t count, struct row_sum 
             if (row == NULL)
                 break;
             size_t found = 0;
-            while (found < used && sums[found].table_id != row->table_id)
+            while (found < used && strcmp(sums[found].name, row->name) != 0)
                 found++;
             if (found == most)
                 continue;

@@ -52,12 +52,34 @@ static void workers_are_summed_by_table_operation_and_verdict(void **state)
     stats_destroy(&stats[1]);
 }
 
+static void a_table_created_again_goes_on_in_its_row(void **state)
+{
+    (void)state;
+    struct stats *stats[2] = {stats_create(), stats_create()};
+    for (uint32_t id = 1; id <= 1000; id++) {
+        struct table table = {.id = id, .name = BYTES_LITERAL("Shop")};
+        stats_request(stats[id % 2], &table, OPERATION_GET_ITEM, VERDICT_MISS, STATUS_OK);
+    }
+    struct table other = {.id = 1001, .name = BYTES_LITERAL("Other")};
+    stats_request(stats[0], &other, OPERATION_GET_ITEM, VERDICT_MISS, STATUS_OK);
+    struct seen *seen = calloc(1, sizeof *seen);
+    stats_report(stats, 2, see, seen);
+    assert_seen(seen,
+                "requests_total{table=\"Shop\",operation=\"GetItem\",verdict=\"miss\"} 1000\n");
+    assert_seen(seen, "requests_total{table=\"Other\",operation=\"GetItem\",verdict=\"miss\"} 1\n");
+    free(seen);
+    stats_destroy(&stats[0]);
+    stats_destroy(&stats[1]);
+}
+
 static void more_tables_than_rows_share_one(void **state)
 {
     (void)state;
     struct stats *stats = stats_create();
     for (uint32_t id = 1; id <= 1000; id++) {
-        struct table table = {.id = id, .name = BYTES_LITERAL("T")};
+        char name[16];
+        (void)snprintf(name, sizeof name, "Table%u", id);
+        struct table table = {.id = id, .name = bytes_text(name)};
         stats_request(stats, &table, OPERATION_GET_ITEM, VERDICT_MISS, STATUS_OK);
     }
     struct seen *seen = calloc(1, sizeof *seen);
@@ -106,6 +128,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(workers_are_summed_by_table_operation_and_verdict),
+        cmocka_unit_test(a_table_created_again_goes_on_in_its_row),
         cmocka_unit_test(more_tables_than_rows_share_one),
         cmocka_unit_test(quantiles_are_right_to_a_quarter_of_an_octave),
         cmocka_unit_test(the_histogram_is_cumulative_and_ends_with_everything),
