@@ -10,7 +10,8 @@
 enum wire_result {
     WIRE_REQUEST, /* *request is filled; `used` bytes belong to it */
     WIRE_MORE, /* incomplete; `needed` bytes in all would do (at least one more than there are) */
-    WIRE_ANSWERED, /* `used` bytes were a matter of the protocol's own; an answer is in `out` */
+    WIRE_ANSWERED, /* `used` bytes were a matter of the protocol's own; an answer is in `out`. With
+                      `used` 0 it is an interim one, at most one a request: decode again */
     WIRE_BROKEN,   /* an error reply is in `out`; send it, then close */
 };
 
@@ -19,10 +20,17 @@ struct wire_session {
     size_t frame_max;  /* constant: largest frame taken */
     uint32_t version;  /* agreed; 0: no greeting yet */
     uint32_t features; /* agreed */
+    bool is_last;      /* set with every REQUEST and ANSWERED: the connection closes once that is
+                          answered and everything is sent */
+    uint64_t requests; /* decoded so far, for protocols whose requests have no number */
+    uint64_t state[8]; /* of the protocol's own: a request that has come in part. Zero whenever a
+                          whole one was given, so that the same bytes decode to the same again */
 };
 
 struct wire_ops {
     const char *scheme; /* "mudax" */
+    bool in_order;      /* replies have no id: the next request is decoded when the reply to the
+                           previous one is in the output */
 
     /* Looks at the front of `input`.
      * request   views into input and arena
