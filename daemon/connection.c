@@ -29,7 +29,7 @@ struct parked {
     struct event deadline;
     bool has_deadline;
     uint64_t begun_us;
-    size_t frame_size;
+    size_t size;                   /* of all this */
     _Alignas(16) uint8_t memory[]; /* the arena's first block, then the frame */
 };
 
@@ -49,7 +49,8 @@ struct connection {
     struct buffer out;
     size_t sent; /* of `out` */
     struct parked *parked;
-    size_t parked_count;
+    size_t parked_count, parked_bytes;
+    size_t in_counted, out_counted; /* bytes of the buffers that the limits know of */
     uint64_t active_us;
     struct connection *next, *previous, *next_dirty;
 };
@@ -97,11 +98,23 @@ static void forget(struct buffer *buffer)
     buffer->size = 0;
 }
 
+/* A client that always leaves something must not make the buffer grow with all that it takes. */
+static void drop_sent(struct connection *connection)
+{
+    struct buffer *out = &connection->out;
+    if (connection->sent < out->size - connection->sent)
+        return; /* moved at most once a byte sent */
+    memmove(out->data, out->data + connection->sent, out->size - connection->sent);
+    out->size -= connection->sent;
+    connection->sent = 0;
+}
+
 static void flush_own(struct connection *connection)
 {
     connection->sent += send_some(connection, bytes_of(connection->out.data + connection->sent,
                                                        connection->out.size - connection->sent));
     if (has_unsent(connection)) {
+        drop_sent(connection);
         wait_until_writable(connection);
         return;
     }
@@ -181,6 +194,32 @@ static void count_latencies(struct worker *worker)
     worker->kind_count = 0;
 }
 
+/* ---- memory: a client that sends much or takes little must not have it all ---- */
+
+static void count_buffer(atomic_uint_fast64_t *sum, size_t *counted, size_t capacity)
+{
+    if (*counted == capacity)
+        return;
+    atomic_fetch_add_explicit(sum, (uint64_t)capacity - *counted, memory_order_relaxed);
+    *counted = capacity;
+}
+
+static void count_buffers(struct connection *connection)
+{
+    struct limits *limits = connection->worker->options.limits;
+    count_buffer(&limits->frames, &connection->in_counted, connection->in.capacity);
+    count_buffer(&limits->memory, &connection->out_counted, connection->out.capacity);
+}
+
+/* True if `more` bytes are too many, for all or for this one, who may have a quarter. */
+static bool is_memory_short(const struct connection *connection, size_t more)
+{
+    const struct limits *limits = connection->worker->options.limits;
+    uint64_t most = limit(&limits->memory_max);
+    return limit(&limits->memory) + more > most ||
+           connection->parked_bytes + connection->out_counted + more > most / 4;
+}
+
 /* ---- requests that wait ---- */
 
 static void parked_link(struct parked *parked)
@@ -192,6 +231,7 @@ static void parked_link(struct parked *parked)
         parked->next->previous = parked;
     connection->parked = parked;
     connection->parked_count++;
+    connection->parked_bytes += parked->size;
 }
 
 static void parked_detach(struct parked *parked)
@@ -206,6 +246,7 @@ static void parked_detach(struct parked *parked)
     else
         connection->parked = parked->next;
     connection->parked_count--;
+    connection->parked_bytes -= parked->size;
     parked->connection = NULL;
 }
 
@@ -213,6 +254,28 @@ static void parked_destroy(struct parked *parked)
 {
     arena_deinit(&parked->arena);
     free(parked);
+}
+
+static bool is_write(enum operation operation)
+{
+    return operation == OPERATION_PUT_ITEM || operation == OPERATION_DELETE_ITEM ||
+           operation == OPERATION_CREATE_TABLE || operation == OPERATION_DELETE_TABLE;
+}
+
+static void throttle(struct worker *worker, struct reply *reply)
+{
+    stats_add(worker->stats, COUNTER_requests_throttled, 1);
+    reply_init(reply);
+    reply->status = STATUS_THROTTLED;
+    reply->error.status = STATUS_THROTTLED;
+}
+
+/* True if a long reply would join others that the client does not take. What a write has to say is
+ * short, and it has happened. */
+static bool is_untaken(const struct connection *connection, const struct call *call)
+{
+    return call->reply.body.size > SMALL_MAX && !is_write(call->request.operation) &&
+           has_unsent(connection) && is_memory_short(connection, call->reply.body.size);
 }
 
 static void on_complete(struct call *call)
@@ -225,24 +288,22 @@ static void on_complete(struct call *call)
         (void)event_del(&parked->deadline);
     stats_store_latency(worker->stats, call->request.operation, us);
     if (connection != NULL) {
+        if (UNLIKELY(is_untaken(connection, call)))
+            throttle(worker, &call->reply);
         /* Waiting for another's fetch keeps no definition alive: see backend.h. */
         call->request.table = worker->lane->ops->table(worker->lane, call->request.table_name);
         stats_request(worker->stats, call->request.table, call->request.operation,
                       call->reply.verdict, call->reply.status);
         stats_latency(worker->stats, call->request.operation, call->reply.verdict, us, 1);
         reply_send(connection, &call->request, &call->reply, false);
+        count_buffers(connection);
         parked_detach(parked);
     }
+    atomic_fetch_sub_explicit(&worker->options.limits->memory, parked->size, memory_order_relaxed);
     parked_destroy(parked);
     worker->parked--;
     atomic_fetch_sub_explicit(&worker->options.limits->requests, 1, memory_order_relaxed);
     worker_maybe_stop(worker);
-}
-
-static bool is_write(enum operation operation)
-{
-    return operation == OPERATION_PUT_ITEM || operation == OPERATION_DELETE_ITEM ||
-           operation == OPERATION_CREATE_TABLE || operation == OPERATION_DELETE_TABLE;
 }
 
 static void deadline_add(struct parked *parked, uint64_t now_us)
@@ -281,14 +342,15 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 
 static struct parked *parked_create(struct connection *connection, struct bytes frame)
 {
-    struct parked *parked = malloc(sizeof *parked + KEPT_ARENA + frame.size);
+    size_t size = sizeof(struct parked) + KEPT_ARENA + frame.size;
+    struct parked *parked = malloc(size);
     if (parked == NULL)
         return NULL;
     struct worker *worker = connection->worker;
     memset(parked, 0, offsetof(struct parked, memory));
     arena_init(&parked->arena, parked->memory, KEPT_ARENA, KEPT_HEAP_MAX);
     memcpy(parked->memory + KEPT_ARENA, frame.data, frame.size);
-    parked->frame_size = frame.size;
+    parked->size = size;
     parked->worker = worker;
     parked->connection = connection;
     parked->begun_us = worker->now_us;
@@ -312,6 +374,7 @@ static void park(struct parked *parked)
     parked_link(parked);
     worker->parked++;
     atomic_fetch_add_explicit(&worker->options.limits->requests, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&worker->options.limits->memory, parked->size, memory_order_relaxed);
     parked->has_deadline =
         event_assign(&parked->deadline, worker->base, -1, 0, on_deadline, parked) == 0;
     if (parked->has_deadline)
@@ -328,18 +391,19 @@ static void refuse(struct connection *connection, const struct request *request,
     reply_send(connection, request, &reply, true);
 }
 
-static bool is_throttled(struct connection *connection)
+static bool is_throttled(const struct connection *connection, size_t frame_size)
 {
     const struct limits *limits = connection->worker->options.limits;
     return connection->parked_count >= limit(&limits->connection_requests_max) ||
-           limit(&limits->requests) >= limit(&limits->requests_max);
+           limit(&limits->requests) >= limit(&limits->requests_max) ||
+           (connection->parked_count != 0 && is_memory_short(connection, frame_size));
 }
 
 static void submit_kept(struct connection *connection, struct bytes frame)
 {
     struct worker *worker = connection->worker;
     const struct request *passing = &worker->passing.request;
-    if (UNLIKELY(is_throttled(connection))) {
+    if (UNLIKELY(is_throttled(connection, frame.size))) {
         stats_add(worker->stats, COUNTER_requests_throttled, 1);
         refuse(connection, passing, STATUS_THROTTLED);
         return;
@@ -475,6 +539,7 @@ static void watch_reading(struct connection *connection)
 /* What every callback ends with. */
 static void settle(struct connection *connection)
 {
+    count_buffers(connection);
     bool is_idle = connection->parked_count == 0 && !has_unsent(connection);
     bool ends = connection->is_closing || connection->worker->is_draining;
     if (connection->is_broken || (ends && is_idle))
@@ -491,7 +556,9 @@ static ssize_t read_long(struct connection *connection)
     size_t missing = connection->needed > in->size ? connection->needed - in->size : 1;
     /* Grown as bytes come, so that an announced length alone costs nothing. */
     size_t most = in->size < WORKER_READ_SIZE ? WORKER_READ_SIZE : in->size;
-    if (!buffer_reserve(in, missing < most ? missing : most)) {
+    const struct limits *limits = connection->worker->options.limits;
+    bool is_full = limit(&limits->frames) > limit(&limits->memory_max);
+    if (is_full || !buffer_reserve(in, missing < most ? missing : most)) {
         connection->is_broken = true;
         return 0;
     }
@@ -651,6 +718,7 @@ void connection_close(struct connection *connection)
     (void)close(connection->fd);
     buffer_deinit(&connection->in);
     buffer_deinit(&connection->out);
+    count_buffers(connection);
     if (connection->next != NULL)
         connection->next->previous = connection->previous;
     if (connection->previous != NULL)

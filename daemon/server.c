@@ -90,6 +90,7 @@ static void apply_limits(struct server *server)
     limit_set(&limits->connections_max, config->max_connections);
     limit_set(&limits->requests_max, config->max_requests);
     limit_set(&limits->connection_requests_max, config->max_connection_requests);
+    limit_set(&limits->memory_max, config->max_request_memory);
     limit_set(&limits->request_timeout_us, config->request_timeout * 1000);
     limit_set(&limits->idle_timeout_us, config->idle_timeout * 1000);
     limit_set(&limits->write_timeout_us, config->write_timeout * 1000);
@@ -135,12 +136,17 @@ static void report_daemon(struct server *server, report_fn report, void *arg)
     static const struct metric connections = {"connections", "gauge", "connections open"};
     static const struct metric requests = {"requests_in_flight", "gauge",
                                            "requests waiting for the store"};
+    static const struct metric memory = {
+        "request_memory_bytes", "gauge",
+        "requests waiting for the store, replies not taken, frames that have not come whole"};
     static const struct metric uptime = {"uptime_seconds", "gauge", "since the start"};
     static const struct metric info = {"build_info", "gauge", "1, labelled with the version"};
     report(arg, &info, "version=\"" MUDAX_VERSION "\"", 1);
     report(arg, &uptime, "", (double)(clock_now_us() - server->started_us) / 1e6);
     report(arg, &connections, "", (double)atomic_load(&server->limits.connections));
     report(arg, &requests, "", (double)atomic_load(&server->limits.requests));
+    report(arg, &memory, "",
+           (double)(atomic_load(&server->limits.memory) + atomic_load(&server->limits.frames)));
 }
 
 static void report_all(void *arg, report_fn report, void *report_arg)

@@ -19,7 +19,10 @@ struct worker;
 struct limits {
     atomic_uint_fast64_t frame_max, connections_max, requests_max, connection_requests_max;
     atomic_uint_fast64_t request_timeout_us, idle_timeout_us, write_timeout_us;
+    atomic_uint_fast64_t memory_max;            /* bytes of `memory`, and as many of `frames` */
     atomic_uint_fast64_t connections, requests; /* there are now */
+    atomic_uint_fast64_t memory; /* of requests that wait, and of replies that were not taken */
+    atomic_uint_fast64_t frames; /* bytes kept for frames that have not come whole */
 };
 
 struct worker_options {

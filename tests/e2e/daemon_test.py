@@ -211,6 +211,30 @@ class Serving(Outside):
             noise.close()
         self.assertEqual(self.get(client, "o1")[0]["n"], 1)
 
+    def test_a_flood_of_long_writes_does_not_take_all_memory(self):
+        client = self.begin("--max-request-memory", "16M", store="memory:?delay=500ms")
+        client.create_table("Big", sort=False)
+        item = {"p": "x", "v": "y" * 300000}
+        statuses = []
+
+        def flood():
+            one = self.daemon.client()
+            for _ in range(200):
+                one.ask(native.PUT, {native.TABLE: "Big", native.ITEM: item})
+            statuses.extend(one.next_reply()[1] for _ in range(200))
+
+        threads = [threading.Thread(target=flood) for _ in range(4)] # 240 MB
+        for thread in threads:
+            thread.start()
+        most = 0
+        while any(thread.is_alive() for thread in threads):
+            most = max(most, client.call(native.STATS, {})["request_memory_bytes"])
+            time.sleep(0.01)
+        self.assertEqual(set(statuses), {0, 5})
+        self.assertEqual(len(statuses), 800)
+        self.assertGreater(most, 8 << 20)
+        self.assertLess(most, 20 << 20)
+
     def test_a_client_that_does_not_read_stops_nobody(self):
         client = self.begin("--write-timeout", "1s")
         client.create_table("Big", sort=False)

@@ -197,7 +197,8 @@ static int set_up(void **state)
                            .requests_max = 1000,
                            .connection_requests_max = 100,
                            .request_timeout_us = 5000000,
-                           .write_timeout_us = 5000000};
+                           .write_timeout_us = 5000000,
+                           .memory_max = 64 << 20};
     limits = fresh;
     atomic_store(&reply_big, false);
     struct worker_options options = {
@@ -515,6 +516,116 @@ static void the_limit_over_all_connections_holds_too(void **state)
     (void)close(second);
 }
 
+static void put(int fd, uint64_t id, size_t size)
+{
+    struct buffer out = {0}, item = {0};
+    assert_true(buffer_append(&item, BYTES_LITERAL("\x82\xa1p\x01\xa1v\xc5")));
+    uint8_t length[2] = {(uint8_t)(size >> 8), (uint8_t)size};
+    assert_true(buffer_append(&item, bytes_of(length, 2)));
+    assert_true(buffer_append(&item, bytes_of(big_body, size)));
+    struct request request = {.operation = OPERATION_PUT_ITEM,
+                              .id = id,
+                              .table_name = BYTES_LITERAL("later"),
+                              .item = buffer_bytes(&item)};
+    assert_true(frame_write_request(&request, NULL, &out));
+    send_bytes(fd, buffer_bytes(&out));
+    buffer_deinit(&item);
+    buffer_deinit(&out);
+}
+
+static void wait_for_memory(uint64_t least, uint64_t most)
+{
+    for (int i = 0;
+         i < 5000 && (atomic_load(&limits.memory) < least || atomic_load(&limits.memory) > most);
+         i++)
+        (void)poll(NULL, 0, 1);
+    assert_in_range(atomic_load(&limits.memory), least, most);
+}
+
+static void requests_beyond_the_memory_are_throttled_at_once(void **state)
+{
+    (void)state;
+    atomic_store(&limits.memory_max, 400 << 10); /* 100 KiB a connection */
+    int first = greeted_client(), second = greeted_client();
+    for (uint64_t id = 0; id < 5; id++)
+        put(first, id, 40000);
+    for (uint64_t id = 2; id < 5; id++) {
+        struct frame_reply reply = next_reply(first);
+        assert_int_equal(reply.id, id);
+        assert_int_equal(reply.status, STATUS_THROTTLED);
+    }
+    put(second, 7, 40000);
+    wait_for_pending(3);
+    wait_for_memory(3 * 40000, 3 * 44000);
+    release_all();
+    assert_int_equal(next_reply(first).status, STATUS_OK);
+    assert_int_equal(next_reply(first).status, STATUS_OK);
+    assert_int_equal(next_reply(second).status, STATUS_OK);
+    (void)close(first);
+    (void)close(second);
+    wait_for_memory(0, 0);
+}
+
+static void pages_that_nobody_takes_are_throttled(void **state)
+{
+    (void)state;
+    atomic_store(&limits.memory_max, 2 << 20); /* 512 KiB a connection */
+    atomic_store(&reply_big, true);
+    int fd = greeted_client();
+    for (uint64_t id = 0; id < 50; id++)
+        get(fd, id, "later");
+    wait_for_pending(50);
+    release_all();
+    for (int i = 0; i < 5000 && atomic_load(&limits.requests) != 0; i++)
+        (void)poll(NULL, 0, 1);
+    assert_true(atomic_load(&limits.memory) <= 512 << 10);
+    int served = 0, throttled = 0;
+    for (uint64_t id = 0; id < 50; id++) {
+        struct frame_reply reply = next_reply(fd);
+        served += reply.status == STATUS_OK && reply.body.size == sizeof big_body;
+        throttled += reply.status == STATUS_THROTTLED;
+    }
+    assert_true(served >= 3);
+    assert_int_equal(served + throttled, 50);
+    (void)close(fd);
+    wait_for_memory(0, 0);
+}
+
+static void one_that_never_takes_everything_does_not_make_the_buffer_grow(void **state)
+{
+    (void)state;
+    int fd = greeted_client();
+    for (uint64_t id = 0; id < 4; id++)
+        get(fd, id, "big");
+    for (uint64_t id = 4; id < 200; id++) {
+        assert_int_equal(next_reply(fd).id, id - 4);
+        get(fd, id, "big");
+        assert_true(atomic_load(&limits.memory) <= 1 << 20);
+    }
+    (void)close(fd);
+}
+
+static void frames_that_have_not_come_whole_have_a_limit(void **state)
+{
+    (void)state;
+    atomic_store(&limits.frame_max, 1 << 20);
+    atomic_store(&limits.memory_max, 400 << 10);
+    int first = greeted_client(), second = greeted_client();
+    static uint8_t part[300000] = {0, 0x0f, 0xff, 0};
+    send_bytes(first, bytes_of(part, sizeof part));
+    for (int i = 0; i < 5000 && atomic_load(&limits.frames) < sizeof part; i++)
+        (void)poll(NULL, 0, 1);
+    for (size_t sent = 0; sent < sizeof part; sent += 1000) /* until it is closed */
+        if (send(second, part + sent, 1000, MSG_NOSIGNAL) < 0)
+            break;
+    uint8_t byte;
+    assert_true(recv(second, &byte, 1, 0) <= 0);
+    get(first, 1, "now"); /* lies inside the frame */
+    assert_int_equal(recv(first, &byte, 1, MSG_DONTWAIT), -1);
+    (void)close(first);
+    (void)close(second);
+}
+
 static void a_deadline_is_answered_and_the_late_completion_is_swallowed(void **state)
 {
     (void)state;
@@ -622,6 +733,10 @@ int main(void)
         TEST(a_frame_over_the_limit_is_refused_before_it_is_read),
         TEST(requests_beyond_the_limit_are_throttled_at_once),
         TEST(the_limit_over_all_connections_holds_too),
+        TEST(requests_beyond_the_memory_are_throttled_at_once),
+        TEST(pages_that_nobody_takes_are_throttled),
+        TEST(one_that_never_takes_everything_does_not_make_the_buffer_grow),
+        TEST(frames_that_have_not_come_whole_have_a_limit),
         TEST(a_deadline_is_answered_and_the_late_completion_is_swallowed),
         TEST(a_deadline_is_never_early),
         TEST(a_client_that_leaves_early_harms_nobody),
