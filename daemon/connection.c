@@ -42,7 +42,8 @@ struct connection {
     bool is_broken;  /* now */
     bool is_paused;  /* not read while `out` is long */
     bool is_dirty;
-    bool has_backlog; /* whole frames lie in `in`, behind replies that were not taken */
+    bool has_backlog; /* `in` may hold whole frames, behind replies that were not taken or not given
+                       */
     struct event read_event, write_event;
     struct buffer in; /* a frame that has not come whole */
     size_t needed;    /* bytes that the frame in `in` takes in all, as far as known */
@@ -469,6 +470,12 @@ static void serve(struct connection *connection, struct bytes frame)
     }
 }
 
+/* Replies without ids come in the order of requests: one at a time. */
+static bool must_wait_its_turn(const struct connection *connection)
+{
+    return connection->wire->in_order && connection->parked_count != 0;
+}
+
 /* Serves the whole frames at the front of `input`, as long as the replies do not get too many.
  * Returns how many bytes they were. */
 static size_t serve_frames(struct connection *connection, struct bytes input)
@@ -476,7 +483,7 @@ static size_t serve_frames(struct connection *connection, struct bytes input)
     struct worker *worker = connection->worker;
     size_t done = 0;
     connection->has_backlog = input.size != 0;
-    while (!connection->is_closing && !connection->is_broken &&
+    while (!connection->is_closing && !connection->is_broken && !must_wait_its_turn(connection) &&
            output(connection, true)->size < OUT_MAX) {
         size_t used = 0;
         struct bytes rest = bytes_of(input.data + done, input.size - done);
@@ -491,10 +498,11 @@ static size_t serve_frames(struct connection *connection, struct bytes input)
             serve(connection, bytes_of(rest.data, used));
         else
             stats_add(worker->stats, COUNTER_frames_refused, result == WIRE_BROKEN);
-        connection->is_closing |= result == WIRE_BROKEN;
+        connection->is_closing |= result == WIRE_BROKEN || connection->session.is_last;
         arena_reset(&worker->arena);
         done += used;
     }
+    connection->has_backlog &= done < input.size;
     return done;
 }
 
@@ -545,7 +553,8 @@ static void settle(struct connection *connection)
     if (connection->is_broken || (ends && is_idle))
         connection_close(connection);
     else if (ends || connection->out.size - connection->sent >= OUT_MAX ||
-             (connection->has_backlog && has_unsent(connection)))
+             (connection->has_backlog &&
+              (has_unsent(connection) || must_wait_its_turn(connection))))
         pause_reading(connection);
 }
 
@@ -632,7 +641,8 @@ static void resume(struct connection *connection)
     }
     if (in->size == 0)
         forget(in);
-    if (has_unsent(connection) || connection->is_closing || connection->worker->is_draining)
+    if (has_unsent(connection) || connection->is_closing || connection->worker->is_draining ||
+        (connection->has_backlog && must_wait_its_turn(connection)))
         return;
     connection->is_paused = false;
     watch_reading(connection);
@@ -642,8 +652,10 @@ static void flush_more(struct connection *connection)
 {
     flush_own(connection);
     if (!connection->is_broken && !has_unsent(connection) && connection->is_paused &&
-        !connection->is_closing)
+        !connection->is_closing) {
+        connection->worker->now_us = clock_now_us();
         resume(connection);
+    }
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *arg)

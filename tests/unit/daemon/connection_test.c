@@ -216,6 +216,8 @@ static int tear_down(void **state)
     return worker_join(&worker, clock_now_us() + 5000000) ? 0 : -1;
 }
 
+static const struct wire_ops *the_wire = &wire_native;
+
 static int open_client(void)
 {
     int pair[2];
@@ -227,7 +229,7 @@ static int open_client(void)
     (void)setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
     atomic_fetch_add(&limits.connections, 1);
     assert_int_equal(fcntl(pair[1], F_SETFL, O_NONBLOCK), 0);
-    worker_adopt(worker, pair[1], &wire_native);
+    worker_adopt(worker, pair[1], the_wire);
     return pair[0];
 }
 
@@ -705,6 +707,27 @@ static void a_drain_finishes_what_is_in_flight_and_closes_the_idle(void **state)
     assert_int_equal(set_up(state), 0); /* for tear_down */
 }
 
+static void replies_without_ids_come_in_the_order_of_requests(void **state)
+{
+    (void)state;
+    static struct wire_ops in_order; /* outlives the connection */
+    in_order = wire_native;
+    in_order.in_order = true;
+    the_wire = &in_order;
+    int fd = greeted_client();
+    the_wire = &wire_native;
+    for (uint64_t id = 1; id <= 30; id++)
+        get(fd, id, id % 3 == 0 ? "later" : id % 3 == 1 ? "now" : "keep");
+    for (uint64_t id = 1; id <= 30; id++) {
+        if (id % 3 == 0) { /* nothing behind it is begun */
+            wait_for_pending(1);
+            release_all();
+        }
+        assert_int_equal(next_reply(fd).id, id);
+    }
+    (void)close(fd);
+}
+
 static void idle_connections_are_closed_only_if_asked_for(void **state)
 {
     (void)state;
@@ -741,6 +764,7 @@ int main(void)
         TEST(a_deadline_is_never_early),
         TEST(a_client_that_leaves_early_harms_nobody),
         TEST(a_drain_finishes_what_is_in_flight_and_closes_the_idle),
+        TEST(replies_without_ids_come_in_the_order_of_requests),
         TEST(idle_connections_are_closed_only_if_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
