@@ -84,9 +84,8 @@ static enum status connect_loader(struct redis_store *store, struct bytes url, s
         return STATUS_NO_MEMORY;
     if (store->loader->err == 0 && redisSetTimeout(store->loader, timeout) == REDIS_OK)
         return keep_address(store);
-    return error_set(error, STATUS_UNAVAILABLE,
-                     "%.*s: cannot connect to Redis: %s; is it running?", (int)url.size,
-                     (const char *)url.data, store->loader->errstr);
+    return error_set(error, STATUS_UNAVAILABLE, "%.*s: cannot connect to Redis: %s; is it running?",
+                     (int)url.size, (const char *)url.data, store->loader->errstr);
 }
 
 static enum status refused(const struct redis_store *store, const redisReply *reply,
