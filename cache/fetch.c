@@ -111,27 +111,30 @@ static void waiting_woken(struct task *task)
 uint64_t fetch_deadlines(struct cache_lane *lane, uint64_t now_us)
 {
     uint64_t next_us = 0;
-    struct waiting *waiting = lane->waiting;
-    while (waiting != NULL) {
-        struct call *call = waiting->call;
-        bool is_due = call->deadline_us != 0 && call->deadline_us <= now_us;
-        if (is_due) {
-            mutex_lock(&waiting->shard->lock);
-            is_due = flight_leave(&waiting->waiter);
-            mutex_unlock(&waiting->shard->lock);
-        } else if (call->deadline_us != 0 && (next_us == 0 || call->deadline_us < next_us)) {
-            next_us = call->deadline_us;
-        }
-        if (!is_due) { /* or landed: it is being woken */
-            waiting = waiting->next;
+    struct waiting *due = NULL; /* apart: completing may change the lane's list */
+    for (struct waiting *waiting = lane->waiting, *next; waiting != NULL; waiting = next) {
+        next = waiting->next;
+        uint64_t deadline_us = waiting->call->deadline_us;
+        if (deadline_us == 0 || deadline_us > now_us) {
+            if (deadline_us != 0 && (next_us == 0 || deadline_us < next_us))
+                next_us = deadline_us;
             continue;
         }
+        mutex_lock(&waiting->shard->lock);
+        bool has_left = flight_leave(&waiting->waiter);
+        mutex_unlock(&waiting->shard->lock);
+        if (!has_left) /* landed: it is being woken */
+            continue;
         waiting_unlink(waiting);
+        waiting->next = due;
+        due = waiting;
+    }
+    while (due != NULL) {
+        struct waiting *waiting = due;
+        due = waiting->next;
         count(&lane->counters.waiters_timed_out, 1);
-        call->now_us = now_us;
+        waiting->call->now_us = now_us;
         waiting_end(waiting, STATUS_TIMEOUT);
-        waiting = lane->waiting; /* completing may have changed the list */
-        next_us = 0;
     }
     return next_us;
 }
