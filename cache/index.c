@@ -9,9 +9,14 @@ static _Thread_local struct {
     struct memory *memory;
     struct reclaimer *reclaimer;
     const struct entry *probe;
+    bool may_grow;
 } context;
 
-enum { SLOT_BYTES = sizeof(void *) + 1 }; /* ck_hs: the value and a byte of its probe bound */
+enum {
+    SLOT_BYTES = sizeof(void *) + 1, /* ck_hs: the value and a byte of its probe bound */
+    LOAD_EIGHTHS = 6,                /* of the slots: then the table grows */
+    FULL_EIGHTHS = 7,                /* then something has to go for each that comes */
+};
 
 static inline const void *pack(uint32_t hash, uint32_t handle)
 {
@@ -57,8 +62,22 @@ static bool is_same(const void *a, const void *b)
            memcmp(entry->key, other->key, entry->key_size) == 0;
 }
 
+static size_t capacity(const struct index *index)
+{
+    return index->table_bytes / SLOT_BYTES;
+}
+
+static bool is_crowded(const struct index *index, size_t eighths)
+{
+    return 8 * index_count(index) > eighths * capacity(index);
+}
+
+/* ck_hs asks for a larger table from half full on. Refused, it goes on with the one it has: probes
+ * are cheap here, memory is not. */
 static void *table_alloc(size_t size)
 {
+    if (!context.may_grow)
+        return NULL;
     void *table = reclaim_heap_alloc(context.memory, size, false);
     if (table != NULL)
         context.index->table_bytes = size;
@@ -86,9 +105,10 @@ bool index_open(struct index *index, struct memory *memory, size_t expected)
 {
     context.index = index;
     context.memory = memory;
+    context.may_grow = true;
     index->memory = memory;
     if (ck_hs_init(&index->table, CK_HS_MODE_SPMC | CK_HS_MODE_DIRECT | CK_HS_MODE_DELETE,
-                   hash_value, is_same, &table_memory, 2 * expected, 0))
+                   hash_value, is_same, &table_memory, expected + expected / 3, 0))
         return true;
     index->memory = NULL;
     return false;
@@ -120,10 +140,16 @@ bool index_set(struct index *index, struct reclaimer *reclaimer, struct entry *e
     context.index = index;
     context.memory = index->memory;
     context.reclaimer = reclaimer;
+    context.may_grow = is_crowded(index, LOAD_EIGHTHS);
+    const void *value = pack(entry->hash, memory_handle(index->memory, entry));
     void *old = NULL;
     TSAN_RELEASE(entry);
-    if (!ck_hs_set(&index->table, spread(entry->hash),
-                   pack(entry->hash, memory_handle(index->memory, entry)), &old))
+    bool is_set = ck_hs_set(&index->table, spread(entry->hash), value, &old);
+    if (UNLIKELY(!is_set) && !context.may_grow) { /* no slot within the longest probe */
+        context.may_grow = true;
+        is_set = ck_hs_set(&index->table, spread(entry->hash), value, &old);
+    }
+    if (!is_set)
         return false;
     *previous = old == NULL ? NULL : packed_entry(index->memory, old);
     return true;
@@ -164,14 +190,12 @@ void index_tidy(struct index *index, uint32_t entries, unsigned long begin)
 
 bool index_is_full(const struct index *index)
 {
-    size_t capacity = index->table_bytes / SLOT_BYTES;
-    return index_count(index) > capacity - capacity / 4;
+    return is_crowded(index, FULL_EIGHTHS);
 }
 
 size_t index_growth_bytes(const struct index *index)
 {
-    size_t capacity = index->table_bytes / SLOT_BYTES;
-    return 2 * index_count(index) > capacity ? 2 * index->table_bytes : 0;
+    return is_crowded(index, LOAD_EIGHTHS) ? 2 * index->table_bytes : 0;
 }
 
 void index_grow(struct index *index, struct reclaimer *reclaimer)
@@ -179,10 +203,11 @@ void index_grow(struct index *index, struct reclaimer *reclaimer)
     context.index = index;
     context.memory = index->memory;
     context.reclaimer = reclaimer;
-    unsigned long capacity = 1;
-    while (2 * capacity * SLOT_BYTES <= index->table_bytes)
-        capacity *= 2;
-    (void)ck_hs_grow(&index->table, 2 * capacity);
+    context.may_grow = true;
+    unsigned long slots = 1;
+    while (2 * slots <= capacity(index))
+        slots *= 2;
+    (void)ck_hs_grow(&index->table, 2 * slots);
 }
 
 size_t index_count(const struct index *index)

@@ -34,8 +34,8 @@ static size_t run_size_for(size_t budget)
     return size;
 }
 
-/* 4 classes an octave below 128 B (handles cannot tell finer), 8 below 512 B, 16 above; a class
- * takes what its slots leave over in a run. */
+/* Steps of 16 B below 256 B (handles cannot tell finer), then of 32 B to 2 KiB, then 32 an octave;
+ * a class takes what its slots leave over in a run. */
 static void classes_init(struct memory *memory)
 {
     uint32_t run_size = (uint32_t)memory->run_size;
@@ -43,7 +43,7 @@ static void classes_init(struct memory *memory)
     uint32_t units = 0;
     uint8_t count = 0;
     for (uint32_t octave = SLOT_MIN; octave <= slot_max; octave *= 2) {
-        uint32_t step = octave < 128 ? octave / 4 : octave < 512 ? octave / 8 : octave / 16;
+        uint32_t step = octave < 256 ? SLOT_UNIT : octave < 2048 ? 2 * SLOT_UNIT : octave / 32;
         for (uint32_t size = octave; size < 2 * octave && size <= slot_max; size += step) {
             uint32_t slots = run_size / size;
             uint32_t wide = (run_size / slots) & ~(uint32_t)(SLOT_UNIT - 1);

@@ -17,7 +17,7 @@ enum {
     SLOT_MAX = 16 * 1024, /* or the run, whichever is less */
     SLOT_UNIT = 16,       /* handles count in these */
     SLOT_FLAGS_AT = 30,   /* every slot has its flags byte there, whatever it holds */
-    MEMORY_CLASSES_MAX = 104,
+    MEMORY_CLASSES_MAX = 176,
     RUN_MIN = 4 * 1024,
     RUN_MAX = 64 * 1024,
 };
