@@ -1,6 +1,6 @@
 #include "protocol/wire.h"
 
-static const struct wire_ops *const wires[] = {&wire_native};
+static const struct wire_ops *const wires[] = {&wire_native, &wire_dynamodb};
 
 const struct wire_ops *wire_by_scheme(const char *scheme)
 {

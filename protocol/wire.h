@@ -44,7 +44,7 @@ struct wire_ops {
                    const struct reply *reply, struct buffer *out);
 };
 
-extern const struct wire_ops wire_native;
+extern const struct wire_ops wire_native, wire_dynamodb;
 
 /* By URL scheme without transport and TLS suffixes; NULL if there is none. */
 const struct wire_ops *wire_by_scheme(const char *scheme);

@@ -1,83 +1,17 @@
 #include "protocol/encoding/json.h"
 
+#include "protocol/encoding/base64.h"
+
 #include <jansson.h>
 
+#include <pthread.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define INVALID "One or more parameter values were invalid: "
 
 enum { REAL_DIGITS = 15 }; /* of a double in ordinary JSON: 0.1 stays 0.1 */
-
-/* ---- base64, RFC 4648 section 4, strict: padded, no blanks, unused bits zero ---- */
-
-static const char base64_letters[] =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-static int base64_digit(uint8_t letter)
-{
-    if (letter >= 'A' && letter <= 'Z')
-        return letter - 'A';
-    if (letter >= 'a' && letter <= 'z')
-        return letter - 'a' + 26;
-    if (letter >= '0' && letter <= '9')
-        return letter - '0' + 52;
-    return letter == '+' ? 62 : letter == '/' ? 63 : -1;
-}
-
-/* Four letters, the last `padding` of which are =, to 3 - padding bytes. */
-static bool decode_quad(const uint8_t *in, size_t padding, uint8_t *out)
-{
-    uint32_t bits = 0;
-    for (size_t i = 0; i < 4; i++) {
-        int digit = i < 4 - padding ? base64_digit(in[i]) : 0;
-        if (digit < 0)
-            return false;
-        bits = bits << 6 | (uint32_t)digit;
-    }
-    if ((bits & ((1U << (8 * padding)) - 1)) != 0)
-        return false;
-    for (size_t i = 0; i < 3 - padding; i++)
-        out[i] = (uint8_t)(bits >> (16 - 8 * i));
-    return true;
-}
-
-/* `out` has room for 3 bytes for each four letters. */
-static bool base64_decode(struct bytes text, uint8_t *out, size_t *size)
-{
-    *size = 0;
-    if (text.size % 4 != 0)
-        return false;
-    for (size_t at = 0; at < text.size; at += 4) {
-        size_t padding = 0;
-        if (at + 4 == text.size)
-            padding = text.data[at + 3] != '=' ? 0 : text.data[at + 2] != '=' ? 1 : 2;
-        if (!decode_quad(text.data + at, padding, out + *size))
-            return false;
-        *size += 3 - padding;
-    }
-    return true;
-}
-
-static size_t base64_size(size_t bytes)
-{
-    return (bytes + 2) / 3 * 4;
-}
-
-static void base64_encode(struct bytes bytes, char *out)
-{
-    for (size_t at = 0; at < bytes.size; at += 3) {
-        size_t left = bytes.size - at;
-        uint32_t bits = (uint32_t)bytes.data[at] << 16;
-        bits |= left > 1 ? (uint32_t)bytes.data[at + 1] << 8 : 0;
-        bits |= left > 2 ? bytes.data[at + 2] : 0;
-        out[0] = base64_letters[bits >> 18];
-        out[1] = base64_letters[bits >> 12 & 63];
-        out[2] = left > 1 ? base64_letters[bits >> 6 & 63] : '=';
-        out[3] = left > 2 ? base64_letters[bits & 63] : '=';
-        out += 4;
-    }
-}
 
 /* ---- reading ---- */
 
@@ -86,6 +20,7 @@ struct reader {
     struct arena *arena;
     struct error *error;
     bool is_plain; /* no type members */
+    bool is_kept;  /* jansson's own memory is the arena's too: nothing needs to be copied */
 };
 
 static enum status refuse_memory(struct error *error)
@@ -113,16 +48,20 @@ static enum status refuse_kind(const struct reader *reader, const json_t *json, 
                      found[json_typeof(json)], wanted);
 }
 
-static enum status copy_string(const struct reader *reader, const json_t *json, struct bytes *out)
+static enum status keep(const struct reader *reader, struct bytes bytes, struct bytes *out)
+{
+    struct bytes kept = reader->is_kept ? bytes : arena_copy(reader->arena, bytes);
+    if (!bytes_given(kept))
+        return refuse_memory(reader->error);
+    *out = kept;
+    return STATUS_OK;
+}
+
+static enum status read_string(const struct reader *reader, const json_t *json, struct bytes *out)
 {
     if (!json_is_string(json))
         return refuse_kind(reader, json, "String");
-    struct bytes copy =
-        arena_copy(reader->arena, bytes_of(json_string_value(json), json_string_length(json)));
-    if (!bytes_given(copy))
-        return refuse_memory(reader->error);
-    *out = copy;
-    return STATUS_OK;
+    return keep(reader, bytes_of(json_string_value(json), json_string_length(json)), out);
 }
 
 static enum status read_number(const struct reader *reader, const json_t *json, struct value *out)
@@ -158,7 +97,7 @@ static enum status read_scalar(const struct reader *reader, const json_t *json,
     if (type == VALUE_B)
         return read_binary(reader, json, out);
     out->type = VALUE_S;
-    return copy_string(reader, json, &out->bytes);
+    return read_string(reader, json, &out->bytes);
 }
 
 static enum status read_value(const struct reader *reader, json_t *json, int depth,
@@ -199,12 +138,10 @@ static enum status read_map(const struct reader *reader, json_t *json, int depth
     size_t i = 0;
     for (void *at = json_object_iter(json); at != NULL; at = json_object_iter_next(json, at)) {
         struct attribute *attribute = &attributes[i++];
-        *attribute = (struct attribute){
-            .name = arena_copy(reader->arena, bytes_text(json_object_iter_key(at)))};
-        if (!bytes_given(attribute->name))
-            return refuse_memory(reader->error);
-        enum status status =
-            read_value(reader, json_object_iter_value(at), depth + 1, &attribute->value);
+        *attribute = (struct attribute){0};
+        enum status status = keep(reader, bytes_text(json_object_iter_key(at)), &attribute->name);
+        if (status == STATUS_OK)
+            status = read_value(reader, json_object_iter_value(at), depth + 1, &attribute->value);
         if (status != STATUS_OK)
             return status;
     }
@@ -281,7 +218,7 @@ static enum status read_plain(const struct reader *reader, json_t *json, int dep
         return read_members(reader, json, depth, VALUE_NULL, out);
     case JSON_STRING:
         out->type = VALUE_S;
-        return copy_string(reader, json, &out->bytes);
+        return read_string(reader, json, &out->bytes);
     case JSON_INTEGER:
         out->type = VALUE_N;
         out->number = number_from_int(json_integer_value(json));
@@ -337,21 +274,27 @@ static enum status load(struct bytes text, json_t **out, struct error *error)
                      where.column, where.text);
 }
 
+static enum status read_whole(const struct reader *reader, json_t *json, struct value *out)
+{
+    struct value value = {0};
+    enum status status = read_map(reader, json, 0, &value);
+    if (status == STATUS_OK)
+        status = value_normalize(&value, reader->error);
+    if (status == STATUS_OK)
+        *out = value;
+    return status;
+}
+
 static enum status read_text(struct bytes text, bool is_plain, struct arena *arena,
                              struct value *out, struct error *error)
 {
-    struct reader reader = {arena, error, is_plain};
-    struct value value = {0};
+    struct reader reader = {arena, error, is_plain, false};
     json_t *json = NULL;
     enum status status = load(text, &json, error);
     if (json == NULL)
         return status;
-    status = read_map(&reader, json, 0, &value);
+    status = read_whole(&reader, json, out);
     json_decref(json);
-    if (status == STATUS_OK)
-        status = value_normalize(&value, error);
-    if (status == STATUS_OK)
-        *out = value;
     return status;
 }
 
@@ -365,6 +308,133 @@ enum status json_to_plain(struct bytes text, struct arena *arena, struct value *
                           struct error *error)
 {
     return read_text(text, true, arena, out, error);
+}
+
+/* ---- requests: jansson's memory is the arena's ---- */
+
+/* What jansson uses on this thread while a document is read. */
+struct document_memory {
+    struct arena *arena;
+    jmp_buf is_short;
+};
+
+/* NULL: jansson allocates from the heap. What one of the two gave never reaches the other, for
+ * documents in an arena are never freed. */
+static _Thread_local struct document_memory *document_memory;
+
+/* Does not return without memory: jansson 2.14 does not look whether the text of a token could
+ * grow, and reads on behind its end. All that it holds is the arena's, so that it can be left. */
+static void *document_alloc(size_t size)
+{
+    struct document_memory *memory = document_memory;
+    if (memory == NULL)
+        return malloc(size);
+    void *piece = arena_alloc(memory->arena, size);
+    if (piece == NULL)
+        longjmp(memory->is_short, 1);
+    return piece;
+}
+
+static void document_free(void *piece)
+{
+    if (document_memory == NULL)
+        free(piece);
+}
+
+static void use_document_memory(void)
+{
+    json_set_alloc_funcs(document_alloc, document_free);
+}
+
+/* Apart, so that nothing of the caller's is between setjmp and longjmp. */
+static enum status load_document(struct bytes text, struct arena *arena, json_t **out,
+                                 struct error *error)
+{
+    struct document_memory memory = {.arena = arena};
+    if (setjmp(memory.is_short) != 0) {
+        document_memory = NULL;
+        return refuse_memory(error);
+    }
+    document_memory = &memory;
+    enum status status = load(text, out, error);
+    document_memory = NULL;
+    return status;
+}
+
+enum status json_document_read(struct bytes text, struct arena *arena, struct json_document *out,
+                               struct error *error)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, use_document_memory);
+    json_t *json = NULL;
+    enum status status = load_document(text, arena, &json, error);
+    if (status != STATUS_OK)
+        return status;
+    if (!json_is_object(json))
+        return error_set(error, STATUS_MALFORMED, "The body must be a JSON object");
+    *out = (struct json_document){.root = json, .at = json_object_iter(json), .arena = arena};
+    return STATUS_OK;
+}
+
+bool json_document_next(struct json_document *document, struct json_member *out)
+{
+    while (document->at != NULL) {
+        void *at = document->at;
+        document->at = json_object_iter_next(document->root, at);
+        json_t *value = json_object_iter_value(at);
+        if (json_is_null(value))
+            continue;
+        *out = (struct json_member){
+            .name = bytes_text(json_object_iter_key(at)), .value = value, .arena = document->arena};
+        return true;
+    }
+    return false;
+}
+
+static struct reader member_reader(const struct json_member *member, bool is_plain,
+                                   struct error *error)
+{
+    return (struct reader){member->arena, error, is_plain, true};
+}
+
+enum status json_member_text(const struct json_member *member, struct bytes *out,
+                             struct error *error)
+{
+    struct reader reader = member_reader(member, true, error);
+    return read_string(&reader, member->value, out);
+}
+
+enum status json_member_truth(const struct json_member *member, bool *out, struct error *error)
+{
+    struct reader reader = member_reader(member, true, error);
+    if (!json_is_boolean((const json_t *)member->value))
+        return refuse_kind(&reader, member->value, "Boolean");
+    *out = json_is_true((const json_t *)member->value);
+    return STATUS_OK;
+}
+
+enum status json_member_integer(const struct json_member *member, int64_t *out, struct error *error)
+{
+    struct reader reader = member_reader(member, true, error);
+    if (!json_is_integer((const json_t *)member->value))
+        return refuse_kind(&reader, member->value, "Integer");
+    *out = json_integer_value(member->value);
+    return STATUS_OK;
+}
+
+enum status json_member_item(const struct json_member *member, struct value *out,
+                             struct error *error)
+{
+    struct reader reader = member_reader(member, false, error);
+    return read_whole(&reader, member->value, out);
+}
+
+enum status json_member_plain(const struct json_member *member, struct value *out,
+                              struct error *error)
+{
+    struct reader reader = member_reader(member, true, error);
+    *out = (struct value){0};
+    return read_value(&reader, member->value, 1, out);
 }
 
 /* ---- writing ---- */

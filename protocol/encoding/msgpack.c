@@ -472,6 +472,47 @@ bool value_encode(const struct value *value, struct buffer *out)
     return false;
 }
 
+/* At least as many bytes as value_encode() needs on its way. */
+static size_t encoded_max(const struct value *value)
+{
+    enum { HEAD_MAX = 6 };
+    size_t size = 2 * HEAD_MAX; /* a set's head stands behind its members for a moment */
+    switch (value->type) {
+    case VALUE_S:
+    case VALUE_B:
+        return HEAD_MAX + value->bytes.size;
+    case VALUE_N:
+        return HEAD_MAX + NUMBER_ORDERED_MAX;
+    case VALUE_BOOL:
+    case VALUE_NULL:
+        return 1;
+    case VALUE_M:
+        for (size_t i = 0; i < value->count; i++)
+            size += HEAD_MAX + value->attributes[i].name.size +
+                    encoded_max(&value->attributes[i].value);
+        return size;
+    case VALUE_L:
+    case VALUE_SS:
+    case VALUE_NS:
+    case VALUE_BS:
+        for (size_t i = 0; i < value->count; i++)
+            size += encoded_max(&value->values[i]);
+        return size;
+    }
+    return size;
+}
+
+struct bytes value_encode_arena(const struct value *value, struct arena *arena)
+{
+    size_t most = encoded_max(value);
+    uint8_t *memory = arena_alloc(arena, most);
+    if (memory == NULL)
+        return BYTES_NONE;
+    struct buffer buffer = {.data = memory, .capacity = most};
+    ensure(value_encode(value, &buffer) && buffer.data == memory);
+    return buffer_bytes(&buffer);
+}
+
 /* ---- items in place ---- */
 
 /* DynamoDB's size of one head without what is inside a list or map; members of a set count as if
@@ -732,10 +773,7 @@ static enum status encode_again(struct bytes item, struct arena *arena, struct b
     enum status status = value_decode(&cursor, arena, &value, error);
     if (status != STATUS_OK)
         return status;
-    struct buffer buffer = {0};
-    struct bytes copy =
-        value_encode(&value, &buffer) ? arena_copy(arena, buffer_bytes(&buffer)) : BYTES_NONE;
-    buffer_deinit(&buffer);
+    struct bytes copy = value_encode_arena(&value, arena);
     if (!bytes_given(copy))
         return error_set(error, STATUS_NO_MEMORY, "%s", "");
     *out = copy;

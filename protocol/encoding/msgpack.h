@@ -115,6 +115,9 @@ MUST_CHECK enum status value_decode(struct msgpack_cursor *cursor, struct arena 
  * did. */
 MUST_CHECK bool value_encode(const struct value *value, struct buffer *out);
 
+/* The same in arena memory; BYTES_NONE without. */
+MUST_CHECK struct bytes value_encode_arena(const struct value *value, struct arena *arena);
+
 /* What item_check() finds out in one pass without allocating. */
 struct item_facts {
     bool is_canonical;

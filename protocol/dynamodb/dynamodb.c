@@ -1,0 +1,250 @@
+/* dynamodb.c - DynamoDB's API over HTTP/1.1 as a wire protocol: SPEC.md. */
+#include "protocol/dynamodb/http1.h"
+#include "protocol/dynamodb/operations.h"
+#include "protocol/hash.h"
+
+#include <zlib.h>
+
+#include <strings.h>
+
+enum {
+    /* JSON spells one byte of MessagePack in up to six ("\u00e9" for the two of an e with an
+     * accent): an item of 400 KB, which fits a frame, must fit a body too. */
+    JSON_PER_BYTE = 4,
+    HASHED_MAX = 2048,
+    GZIP_WINDOW = 16 + MAX_WBITS, /* zlib: gzip's frame around it, and no other */
+    INFLATED_MIN = 4096,
+};
+
+static size_t body_max_of(const struct wire_session *session)
+{
+    return session->frame_max * JSON_PER_BYTE;
+}
+
+/* ---- compressed bodies ---- */
+
+static voidpf zlib_alloc(voidpf arena, uInt items, uInt size)
+{
+    return arena_alloc(arena, (size_t)items * size);
+}
+
+static void zlib_free(voidpf arena, voidpf memory)
+{
+    (void)arena;
+    (void)memory;
+}
+
+static enum status refuse_gzip(struct error *error)
+{
+    return error_set(error, STATUS_MALFORMED, "The body is not what Content-Encoding: gzip says");
+}
+
+/* Doubles the room for what comes out, up to one byte more than is allowed. */
+static bool grow(z_stream *stream, struct arena *arena, size_t body_max, uint8_t **start)
+{
+    size_t size = stream->total_out;
+    size_t capacity = size < INFLATED_MIN ? INFLATED_MIN : 2 * size;
+    if (capacity > body_max + 1)
+        capacity = body_max + 1;
+    uint8_t *memory = arena_alloc(arena, capacity);
+    if (memory == NULL)
+        return false;
+    if (size != 0)
+        memcpy(memory, *start, size);
+    *start = memory;
+    stream->next_out = memory + size;
+    stream->avail_out = (uInt)(capacity - size);
+    return true;
+}
+
+static enum status inflate_all(z_stream *stream, struct arena *arena, size_t body_max,
+                               struct bytes *out, struct error *error)
+{
+    uint8_t *start = NULL;
+    int result = Z_OK;
+    while (result == Z_OK && stream->total_out <= body_max) {
+        if (stream->avail_out == 0 && !grow(stream, arena, body_max, &start))
+            return error_set(error, STATUS_NO_MEMORY, "%s", "");
+        result = inflate(stream, Z_NO_FLUSH);
+    }
+    if (stream->total_out > body_max)
+        return error_set(error, STATUS_TOO_LARGE, "A body may have %zu bytes, uncompressed",
+                         body_max);
+    if (result == Z_MEM_ERROR)
+        return error_set(error, STATUS_NO_MEMORY, "%s", "");
+    if (result != Z_STREAM_END || stream->avail_in != 0)
+        return refuse_gzip(error);
+    *out = bytes_of(start, stream->total_out);
+    return STATUS_OK;
+}
+
+static enum status unpack_body(struct http1_message *message, struct arena *arena, size_t body_max,
+                               struct error *error)
+{
+    struct bytes encoding = message->content_encoding;
+    if (encoding.size == 0 ||
+        (encoding.size == 8 && strncasecmp((const char *)encoding.data, "identity", 8) == 0))
+        return STATUS_OK;
+    if (encoding.size != 4 || strncasecmp((const char *)encoding.data, "gzip", 4) != 0)
+        return error_set(error, STATUS_MALFORMED, "Content-Encoding must be gzip, or none");
+    z_stream stream = {.zalloc = zlib_alloc,
+                       .zfree = zlib_free,
+                       .opaque = arena,
+                       .next_in = (uint8_t *)(uintptr_t)message->body.data,
+                       .avail_in = (uInt)message->body.size};
+    int result = inflateInit2(&stream, GZIP_WINDOW);
+    if (result != Z_OK)
+        return error_set(error, STATUS_NO_MEMORY, "%s", "");
+    enum status status = inflate_all(&stream, arena, body_max, &message->body, error);
+    (void)inflateEnd(&stream);
+    return status;
+}
+
+/* ---- answers of the protocol's own ---- */
+
+struct answer {
+    struct wire_session *session;
+    struct buffer *out;
+    uint64_t id;
+    bool is_head;
+};
+
+static enum wire_result refuse(const struct answer *answer, int http, enum status status,
+                               const char *text)
+{
+    struct refusal refusal = {.http = http,
+                              .status = status,
+                              .text = text,
+                              .id = answer->id,
+                              .is_last = answer->session->is_last,
+                              .is_head = answer->is_head};
+    return operations_write_refusal(&refusal, answer->out) ? WIRE_ANSWERED : WIRE_BROKEN;
+}
+
+/* The rest of the stream cannot be trusted, or is not wanted. */
+static enum wire_result give_up(const struct answer *answer, int http, enum status status,
+                                const char *text)
+{
+    answer->session->is_last = true;
+    (void)refuse(answer, http, status, text);
+    return WIRE_BROKEN;
+}
+
+static enum wire_result refuse_body(const struct answer *answer)
+{
+    struct error error;
+    (void)error_set(&error, STATUS_TOO_LARGE, "A body may have %zu bytes (%d times max-frame)",
+                    body_max_of(answer->session), JSON_PER_BYTE);
+    return give_up(answer, 413, STATUS_TOO_LARGE, error.text);
+}
+
+static bool is_text(struct bytes bytes, const char *text)
+{
+    return bytes_equal(bytes, bytes_text(text));
+}
+
+/* Probes of whoever wants to know if somebody listens. */
+static enum wire_result answer_get(const struct answer *answer, struct bytes path)
+{
+    if (!is_text(path, "/") && !is_text(path, "/healthz") && !is_text(path, "/ping"))
+        return refuse(answer, 404, STATUS_UNKNOWN_OPERATION, "Nothing is served under this path");
+    return operations_write_health(answer->id, answer->session->is_last, answer->is_head,
+                                   answer->out)
+               ? WIRE_ANSWERED
+               : WIRE_BROKEN;
+}
+
+static enum wire_result refuse_target(const struct answer *answer, struct bytes target)
+{
+    struct error error;
+    if (bytes_given(target))
+        (void)error_set(&error, STATUS_UNKNOWN_OPERATION, "%.*s is not supported",
+                        (int)(target.size < 96 ? target.size : 96), (const char *)target.data);
+    else
+        (void)error_set(&error, STATUS_UNKNOWN_OPERATION,
+                        "The header field X-Amz-Target is missing");
+    return refuse(answer, 400, STATUS_UNKNOWN_OPERATION, error.text);
+}
+
+static enum wire_result read_message(const struct answer *answer, struct http1_message *message,
+                                     struct arena *arena, struct request *request)
+{
+    struct bytes path = http1_path(message->url);
+    if (message->method == HTTP1_GET || message->method == HTTP1_HEAD)
+        return answer_get(answer, path);
+    if (message->method != HTTP1_POST)
+        return refuse(answer, 405, STATUS_UNKNOWN_OPERATION, "Operations are sent by POST");
+    if (!is_text(path, "/"))
+        return refuse(answer, 404, STATUS_UNKNOWN_OPERATION, "Operations are sent to /");
+    *request = (struct request){.id = answer->id, .wants_verdict = true};
+    if (!operations_find(message->target, &request->operation))
+        return refuse_target(answer, message->target);
+    struct error error;
+    enum status status = unpack_body(message, arena, body_max_of(answer->session), &error);
+    if (status == STATUS_OK)
+        status = operations_read(message->body, arena, request, &error);
+    if (status != STATUS_OK)
+        return refuse(answer, status_http(status), status, error.text);
+    return WIRE_REQUEST;
+}
+
+/* ---- the seam ---- */
+
+/* Differs from request to request: of other connections by what clients send, of this one by its
+ * number. */
+static uint64_t id_of(const struct wire_session *session, struct bytes message)
+{
+    if (message.size > HASHED_MAX)
+        message.size = HASHED_MAX;
+    return hash_partition(message) ^ session->requests * 0x9e3779b97f4a7c15;
+}
+
+static enum wire_result decode(struct wire_session *session, struct bytes input,
+                               struct arena *arena, struct request *request, size_t *used,
+                               size_t *needed, struct buffer *out)
+{
+    struct http1_message message;
+    struct error error;
+    enum http1_result result =
+        http1_read(session, input, body_max_of(session), arena, &message, used, needed, &error);
+    if (result == HTTP1_MORE)
+        return WIRE_MORE;
+    struct answer answer = {.session = session, .out = out};
+    switch (result) {
+    case HTTP1_CONTINUE:
+        *used = 0;
+        session->is_last = false;
+        return buffer_append(out, BYTES_LITERAL("HTTP/1.1 100 Continue\r\n\r\n")) ? WIRE_ANSWERED
+                                                                                  : WIRE_BROKEN;
+    case HTTP1_MALFORMED:
+        return give_up(&answer, 400, STATUS_MALFORMED, error.text);
+    case HTTP1_HEAD_TOO_LARGE:
+        return give_up(&answer, 431, STATUS_TOO_LARGE,
+                       "The request line and header fields may have 16384 bytes");
+    case HTTP1_BODY_TOO_LARGE:
+        return refuse_body(&answer);
+    case HTTP1_NO_MEMORY:
+        return give_up(&answer, 500, STATUS_NO_MEMORY, "");
+    case HTTP1_MORE:
+    case HTTP1_WHOLE:
+        break;
+    }
+    session->is_last = message.is_last;
+    session->requests++;
+    answer.id = id_of(session, bytes_of(input.data, *used));
+    answer.is_head = message.method == HTTP1_HEAD;
+    return read_message(&answer, &message, arena, request);
+}
+
+static bool encode(const struct wire_session *session, const struct request *request,
+                   const struct reply *reply, struct buffer *out)
+{
+    return operations_write_reply(request, reply, session->is_last, out);
+}
+
+const struct wire_ops wire_dynamodb = {
+    .scheme = "http",
+    .in_order = true,
+    .decode = decode,
+    .encode = encode,
+};

@@ -1,0 +1,38 @@
+/* operations.h - requests and replies as DynamoDB's JSON spells them.
+ *
+ * Reading goes from JSON to the MessagePack that struct request wants, writing from the MessagePack
+ * of a reply straight to text. Members that no layer below can serve yet are refused by name:
+ * better than an answer that silently lacks what was asked for. Source: Amazon DynamoDB API
+ * Reference, version 2012-08-10; "Low-level API" in its developer guide. Threads: pure functions.
+ */
+#pragma once
+
+#include "protocol/wire.h"
+
+/* The operation that an X-Amz-Target names. False if there is none of that name here. */
+bool operations_find(struct bytes target, enum operation *out);
+
+/* Fills `request`, whose operation is set and all else zero, from the JSON of a body. Views are
+ * into the arena. Errors: STATUS_MALFORMED, STATUS_VALIDATION, STATUS_UNSUPPORTED with DynamoDB's
+ * texts or ones that name the member, STATUS_NO_MEMORY. */
+MUST_CHECK enum status operations_read(struct bytes body, struct arena *arena,
+                                       struct request *request, struct error *error);
+
+/* Appends a whole HTTP reply. False without memory; `out` then ends where it did. */
+MUST_CHECK bool operations_write_reply(const struct request *request, const struct reply *reply,
+                                       bool is_last, struct buffer *out);
+
+/* An answer of the protocol's own: what is said of a request that nobody below sees. */
+struct refusal {
+    int http;
+    enum status status; /* whose name and, if text is "", text is told */
+    const char *text;
+    uint64_t id;
+    bool is_last;
+    bool is_head; /* answers a HEAD: no body */
+};
+
+/* Append whole HTTP replies. False without memory. */
+MUST_CHECK bool operations_write_refusal(const struct refusal *refusal, struct buffer *out);
+MUST_CHECK bool operations_write_health(uint64_t id, bool is_last, bool is_head,
+                                        struct buffer *out);

@@ -1,0 +1,261 @@
+/* reply.c - replies as HTTP: the body first, from MessagePack to JSON text, then its head in front.
+ */
+#include "protocol/dynamodb/http1.h"
+#include "protocol/dynamodb/operations.h"
+#include "protocol/encoding/json.h"
+
+#include <zlib.h>
+
+enum {
+    HEAD_MAX = 512, /* all that put_head() can write */
+    DECIMAL_MAX = 20,
+    ID_DIGITS = 16,
+};
+
+/* What stands above the body. */
+struct head {
+    int http;
+    uint64_t id;
+    const char *content_type;
+    enum verdict verdict; /* VERDICT_NONE: not told */
+    uint32_t age_ms;
+    bool is_last;
+    bool is_head; /* the body is not sent */
+};
+
+static const char json_type[] = "application/x-amz-json-1.0";
+
+/* ---- heads ---- */
+
+static uint8_t *put_text(uint8_t *at, const char *text)
+{
+    size_t size = strlen(text);
+    memcpy(at, text, size);
+    return at + size;
+}
+
+static uint8_t *put_decimal(uint8_t *at, uint64_t number)
+{
+    uint8_t digits[DECIMAL_MAX];
+    size_t count = 0;
+    do {
+        digits[count++] = (uint8_t)('0' + number % 10);
+        number /= 10;
+    } while (number != 0);
+    while (count != 0)
+        *at++ = digits[--count];
+    return at;
+}
+
+static uint8_t *put_id(uint8_t *at, uint64_t id)
+{
+    for (int digit = ID_DIGITS - 1; digit >= 0; digit--)
+        *at++ = (uint8_t) "0123456789ABCDEF"[id >> (4 * digit) & 15];
+    return at;
+}
+
+static uint8_t *put_verdict(uint8_t *at, const struct head *head)
+{
+    static const char *const names[] = {
+        [VERDICT_HIT] = "hit",
+        [VERDICT_MISS] = "miss",
+        [VERDICT_BYPASS] = "bypass",
+        [VERDICT_STALE] = "stale",
+    };
+    at = put_text(put_text(at, "\r\nx-mudax-cache: "), names[head->verdict]);
+    if (head->verdict == VERDICT_HIT || head->verdict == VERDICT_STALE)
+        at = put_text(put_decimal(put_text(at, " age="), head->age_ms), "ms");
+    return at;
+}
+
+/* Returns the end. */
+static uint8_t *put_head(uint8_t *at, const struct head *head, struct bytes body)
+{
+    at = put_decimal(put_text(at, "HTTP/1.1 "), (uint64_t)head->http);
+    at = put_text(put_text(at, " "), http1_reason(head->http));
+    at = put_text(put_text(at, "\r\nContent-Type: "), head->content_type);
+    at = put_decimal(put_text(at, "\r\nContent-Length: "), body.size);
+    at = put_id(put_text(at, "\r\nx-amzn-RequestId: "), head->id);
+    at = put_decimal(put_text(at, "\r\nx-amz-crc32: "), crc32_z(0, body.data, body.size));
+    if (head->verdict != VERDICT_NONE)
+        at = put_verdict(at, head);
+    if (head->http == 405)
+        at = put_text(at, "\r\nAllow: POST, GET, HEAD");
+    return put_text(at, head->is_last ? "\r\nConnection: close\r\n\r\n" : "\r\n\r\n");
+}
+
+/* Begins a reply: room for its head. False without memory. */
+static bool begin(struct buffer *out, size_t *start)
+{
+    *start = out->size;
+    if (!buffer_reserve(out, HEAD_MAX))
+        return false;
+    out->size += HEAD_MAX;
+    return true;
+}
+
+/* Puts the head before the body, which is all that was appended since begin(). Bodies are mostly
+ * short: moving them costs less than learning their length beforehand. */
+static void end(struct buffer *out, size_t start, const struct head *head)
+{
+    struct bytes body = bytes_of(out->data + start + HEAD_MAX, out->size - start - HEAD_MAX);
+    uint8_t *at = put_head(out->data + start, head, body);
+    if (!head->is_head) {
+        memmove(at, body.data, body.size);
+        at += body.size;
+    }
+    out->size = (size_t)(at - out->data);
+}
+
+/* ---- bodies ---- */
+
+#define PUT(out, text) buffer_append(out, BYTES_LITERAL(text))
+
+static bool is_nil(struct bytes body)
+{
+    return body.size == 0 || body.data[0] == 0xc0;
+}
+
+static bool put_natural(struct buffer *out, uint64_t natural)
+{
+    if (!buffer_reserve(out, DECIMAL_MAX))
+        return false;
+    out->size = (size_t)(put_decimal(out->data + out->size, natural) - out->data);
+    return true;
+}
+
+static bool put_item(struct buffer *out, struct bytes body)
+{
+    struct msgpack_cursor cursor = msgpack_cursor_of(body);
+    if (is_nil(body))
+        return PUT(out, "{}");
+    return PUT(out, "{\"Item\":") && json_from_item_bytes(&cursor, out) && PUT(out, "}");
+}
+
+static bool put_page(struct buffer *out, struct bytes body)
+{
+    struct msgpack_cursor cursor = msgpack_cursor_of(body);
+    uint32_t parts, items;
+    uint64_t scanned;
+    if (!msgpack_read_array(&cursor, &parts) || parts != 3 ||
+        !msgpack_read_array(&cursor, &items) || !PUT(out, "{\"Items\":["))
+        return false;
+    for (uint32_t item = 0; item < items; item++)
+        if ((item != 0 && !PUT(out, ",")) || !json_from_item_bytes(&cursor, out))
+            return false;
+    if (!PUT(out, "],\"Count\":") || !put_natural(out, items) ||
+        !msgpack_read_uint(&cursor, &scanned) || !PUT(out, ",\"ScannedCount\":") ||
+        !put_natural(out, scanned))
+        return false;
+    if (!is_nil(bytes_of(cursor.at, (size_t)(cursor.end - cursor.at))) &&
+        (!PUT(out, ",\"LastEvaluatedKey\":") || !json_from_item_bytes(&cursor, out)))
+        return false;
+    return PUT(out, "}");
+}
+
+static bool put_body(struct buffer *out, enum operation operation, struct bytes body)
+{
+    struct msgpack_cursor cursor = msgpack_cursor_of(body);
+    switch (operation) {
+    case OPERATION_GET_ITEM:
+        return put_item(out, body);
+    case OPERATION_QUERY:
+        return put_page(out, body);
+    default:
+        return is_nil(body) ? PUT(out, "{}") : json_from_plain_bytes(&cursor, out);
+    }
+}
+
+/* Where DynamoDB's own services declare the error; clients read what follows the #. */
+static struct bytes error_space(enum status status)
+{
+    switch (status) {
+    case STATUS_VALIDATION:
+    case STATUS_UNSUPPORTED:
+        return BYTES_LITERAL("com.amazon.coral.validate#");
+    case STATUS_MALFORMED:
+    case STATUS_UNKNOWN_OPERATION:
+        return BYTES_LITERAL("com.amazon.coral.service#");
+    case STATUS_THROTTLED:
+        return BYTES_LITERAL("com.amazon.coral.availability#");
+    default:
+        return BYTES_LITERAL("com.amazonaws.dynamodb.v20120810#");
+    }
+}
+
+static bool put_error(struct buffer *out, enum status status, const char *text)
+{
+    return PUT(out, "{\"__type\":\"") && buffer_append(out, error_space(status)) &&
+           buffer_append(out, bytes_text(status_name(status))) && PUT(out, "\",\"message\":") &&
+           json_from_text(bytes_text(text), out) && PUT(out, "}");
+}
+
+/* ---- replies ---- */
+
+bool operations_write_refusal(const struct refusal *refusal, struct buffer *out)
+{
+    struct head head = {.http = refusal->http,
+                        .id = refusal->id,
+                        .content_type = json_type,
+                        .is_last = refusal->is_last,
+                        .is_head = refusal->is_head};
+    const char *text = refusal->text[0] != '\0' ? refusal->text : status_text(refusal->status);
+    size_t start;
+    if (!begin(out, &start))
+        return false;
+    if (!put_error(out, refusal->status, text)) {
+        out->size = start;
+        return false;
+    }
+    end(out, start, &head);
+    return true;
+}
+
+bool operations_write_health(uint64_t id, bool is_last, bool is_head, struct buffer *out)
+{
+    struct head head = {.http = 200,
+                        .id = id,
+                        .content_type = "text/plain",
+                        .is_last = is_last,
+                        .is_head = is_head};
+    size_t start;
+    if (!begin(out, &start))
+        return false;
+    if (!PUT(out, "healthy: dynamodb\n")) {
+        out->size = start;
+        return false;
+    }
+    end(out, start, &head);
+    return true;
+}
+
+bool operations_write_reply(const struct request *request, const struct reply *reply, bool is_last,
+                            struct buffer *out)
+{
+    struct refusal refusal = {.http = status_http(reply->status),
+                              .status = reply->status,
+                              .text = reply->error.text,
+                              .id = request->id,
+                              .is_last = is_last};
+    if (reply->status != STATUS_OK)
+        return operations_write_refusal(&refusal, out);
+    struct head head = {.http = 200,
+                        .id = request->id,
+                        .content_type = json_type,
+                        .verdict = request->wants_verdict ? reply->verdict : VERDICT_NONE,
+                        .age_ms = reply->age_ms,
+                        .is_last = is_last};
+    size_t start;
+    if (!begin(out, &start))
+        return false;
+    if (put_body(out, request->operation, reply->body)) {
+        end(out, start, &head);
+        return true;
+    }
+    /* No memory, or a store that gives back what nobody wrote. */
+    out->size = start;
+    refusal.http = status_http(STATUS_INTERNAL);
+    refusal.status = STATUS_INTERNAL;
+    refusal.text = "The reply of the store cannot be told as JSON";
+    return operations_write_refusal(&refusal, out);
+}
