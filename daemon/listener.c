@@ -45,26 +45,31 @@ static bool parse_path(const char *text, struct listen_url *out)
     return true;
 }
 
+static const struct {
+    const char *prefix, *scheme;
+    bool (*parse)(const char *rest, struct listen_url *out);
+} forms[] = {
+    {"mudax://", "mudax", parse_host_port},
+    {"mudax+unix:", "mudax", parse_path},
+    {"http://", "http", parse_host_port},
+    {"admin://", "admin", parse_host_port},
+};
+
 bool listen_url_parse(const char *text, struct listen_url *out, char *error, size_t error_size)
 {
     *out = (struct listen_url){0};
-    bool is_right = false;
-    if (strncmp(text, "mudax://", 8) == 0) {
-        (void)snprintf(out->scheme, sizeof out->scheme, "mudax");
-        is_right = parse_host_port(text + 8, out);
-    } else if (strncmp(text, "mudax+unix:", 11) == 0) {
-        (void)snprintf(out->scheme, sizeof out->scheme, "mudax");
-        is_right = parse_path(text + 11, out);
-    } else if (strncmp(text, "admin://", 8) == 0) {
-        (void)snprintf(out->scheme, sizeof out->scheme, "admin");
-        is_right = parse_host_port(text + 8, out);
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        size_t length = strlen(forms[i].prefix);
+        if (strncmp(text, forms[i].prefix, length) == 0 && forms[i].parse(text + length, out)) {
+            (void)snprintf(out->scheme, sizeof out->scheme, "%s", forms[i].scheme);
+            return true;
+        }
     }
-    if (!is_right)
-        (void)snprintf(error, error_size,
-                       "listen: got \"%s\", expected mudax://HOST:PORT, mudax+unix:PATH (under 108 "
-                       "bytes) or admin://HOST:PORT",
-                       text);
-    return is_right;
+    (void)snprintf(error, error_size,
+                   "listen: got \"%s\", expected mudax://HOST:PORT, mudax+unix:PATH (under 108 "
+                   "bytes), http://HOST:PORT or admin://HOST:PORT",
+                   text);
+    return false;
 }
 
 /* A socket file left behind by a process that is gone. */

@@ -1,7 +1,7 @@
 /* listener.h - listening sockets by URL.
  *
  *   mudax://HOST:PORT   native protocol, TCP        mudax+unix:PATH   on a Unix socket
- *   admin://HOST:PORT   metrics and health, HTTP */
+ *   http://HOST:PORT    DynamoDB's API              admin://HOST:PORT   metrics and health */
 #pragma once
 
 #include "protocol/attributes.h"
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct listen_url {
-    char scheme[16]; /* "mudax", "admin" */
+    char scheme[16]; /* "mudax", "http", "admin" */
     bool is_unix;
     bool is_loopback;
     char host[256]; /* or the socket's path */

@@ -391,6 +391,7 @@ static bool start_listener(struct server *server, const char *text, char *error,
         listener->admin = admin_create(server->base, fd, &source);
     } else {
         listener->wire = wire_by_scheme(listener->url.scheme);
+        ensure(listener->wire != NULL);
         listener->accepting =
             evconnlistener_new(server->base, on_accept, listener,
                                LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);

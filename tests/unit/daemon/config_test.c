@@ -55,7 +55,7 @@ static void defaults_are_those_of_the_table(void **state)
     struct outcome outcome = READ();
     assert_int_equal(outcome.result, CONFIG_OK);
     assert_string_equal(outcome.config->store, "rocksdb:./mudax-data");
-    assert_int_equal(outcome.config->listen.count, 2);
+    assert_int_equal(outcome.config->listen.count, 3);
     assert_int_equal(outcome.config->item_ttl, 300000);
     assert_int_equal(outcome.config->cache_memory, 256 << 20);
     assert_int_equal(outcome.config->sync, CONFIG_SYNC_ALWAYS);

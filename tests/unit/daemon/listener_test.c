@@ -20,6 +20,8 @@ static void urls_are_taken_apart(void **state)
     assert_string_equal(url.host, "127.0.0.1");
     assert_int_equal(url.port, 8110);
     assert_true(url.is_loopback && !url.is_unix);
+    assert_true(listen_url_parse("http://localhost:8000", &url, error, sizeof error));
+    assert_string_equal(url.scheme, "http");
     assert_true(listen_url_parse("admin://[::1]:0", &url, error, sizeof error));
     assert_string_equal(url.host, "::1");
     assert_true(url.is_loopback);
