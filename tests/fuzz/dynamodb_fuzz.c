@@ -1,0 +1,114 @@
+/* DynamoDB's API: a stream of requests, whole and cut into pieces, is the same requests; what a
+ * request holds can be told in a reply; no byte is read beyond the end. */
+#include "protocol/encoding/json.h"
+#include "protocol/hash.h"
+#include "protocol/wire.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { FRAME_MAX = 4096, HEAP_MAX = 1 << 20 };
+
+static void need(bool is_right)
+{
+    if (!is_right)
+        abort();
+}
+
+/* The item comes back from the JSON of a reply as it went in. */
+static void check_reply(const struct wire_session *session, const struct request *request,
+                        struct bytes item, struct arena *arena)
+{
+    struct buffer out = {0};
+    struct reply reply;
+    struct request get = {.operation = OPERATION_GET_ITEM, .id = request->id};
+    reply_init(&reply);
+    reply.body = item;
+    need(wire_dynamodb.encode(session, &get, &reply, &out));
+    const char *item_member = "\r\n\r\n{\"Item\":";
+    const uint8_t *at = memmem(out.data, out.size, item_member, strlen(item_member));
+    need(at != NULL);
+    at += strlen(item_member);
+    struct value value;
+    struct error error;
+    struct bytes text = bytes_of(at, (size_t)(out.data + out.size - at) - 1);
+    enum status status = json_to_item(text, arena, &value, &error);
+    if (status != STATUS_NO_MEMORY) {
+        need(status == STATUS_OK);
+        struct buffer again = {0};
+        need(value_encode(&value, &again) && bytes_equal(buffer_bytes(&again), item));
+        buffer_deinit(&again);
+    }
+    buffer_deinit(&out);
+}
+
+static uint64_t hash_of(const struct request *request)
+{
+    const struct bytes parts[] = {
+        request->table_name,
+        request->key,
+        request->item,
+        request->key_condition.text,
+        request->key_condition.names,
+        request->key_condition.values,
+        request->start_key,
+        request->definition,
+    };
+    uint64_t hash = (uint64_t)request->operation;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        hash = hash * 31 + hash_partition(parts[i]) + parts[i].size;
+    return hash;
+}
+
+/* Gives the stream `step` bytes more at a time. Returns a hash of all that was asked for. */
+static uint64_t run(const uint8_t *data, size_t size, size_t step, size_t *left)
+{
+    struct wire_session session = {.frame_max = FRAME_MAX};
+    struct buffer out = {0};
+    struct arena arena;
+    uint64_t hash = 0;
+    size_t from = 0, to = 0;
+    bool is_broken = false, is_interim = false;
+    arena_init(&arena, NULL, 0, HEAP_MAX);
+    while (!is_broken && to < size) {
+        to = size - to < step ? size : to + step;
+        enum wire_result result = WIRE_REQUEST;
+        while (result != WIRE_MORE && !is_broken) {
+            struct request request = {0};
+            size_t used = 0, needed = 0;
+            result = wire_dynamodb.decode(&session, bytes_of(data + from, to - from), &arena,
+                                          &request, &used, &needed, &out);
+            is_broken = result == WIRE_BROKEN;
+            need(result != WIRE_MORE || needed > to - from);
+            if (result == WIRE_REQUEST || result == WIRE_ANSWERED) {
+                need(used <= to - from && (used != 0 || !is_interim));
+                is_interim = used == 0;
+                from += used;
+            }
+            if (result == WIRE_REQUEST) {
+                hash = hash * 31 + hash_of(&request);
+                if (bytes_given(request.item))
+                    check_reply(&session, &request, request.item, &arena);
+            }
+            arena_reset(&arena);
+        }
+    }
+    need(out.size == 0 || memcmp(out.data, "HTTP/1.1 ", 9) == 0);
+    buffer_deinit(&out);
+    arena_deinit(&arena);
+    *left = is_broken ? SIZE_MAX : size - from;
+    return hash;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 1)
+        return 0;
+    size_t left_whole, left_cut;
+    uint64_t whole = run(data + 1, size - 1, SIZE_MAX / 2, &left_whole);
+    uint64_t cut = run(data + 1, size - 1, 1 + data[0] % 64, &left_cut);
+    /* What is wrong with a head is mostly seen once it is whole. */
+    need(whole == cut && (left_whole == left_cut || left_whole == SIZE_MAX));
+    return 0;
+}
