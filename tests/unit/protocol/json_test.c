@@ -204,6 +204,112 @@ static void memory_that_runs_out_anywhere_is_told(void **state)
     assert_true(refused > 10);
 }
 
+static void bytes_become_the_same_text_without_a_tree(void **state)
+{
+    (void)state;
+    struct random random = {3};
+    struct arena arena;
+    struct buffer wanted = {0};
+    struct buffer text = {0};
+    arena_init(&arena, NULL, 0, ARENA_MAX);
+    for (int round = 0; round < ROUNDS; round++) {
+        struct value item = random_item(&random, &arena);
+        struct bytes bytes = value_encode_arena(&item, &arena);
+        struct msgpack_cursor cursor = msgpack_cursor_of(bytes);
+        assert_true(bytes_given(bytes));
+        wanted.size = text.size = 0;
+        assert_true(json_from_item(&item, 0, &wanted));
+        assert_true(json_from_item_bytes(&cursor, &text));
+        assert_true(cursor.at == cursor.end);
+        if (!bytes_equal(buffer_bytes(&text), buffer_bytes(&wanted)))
+            fail_msg("%.*s\n%.*s", (int)text.size, (const char *)text.data, (int)wanted.size,
+                     (const char *)wanted.data);
+        /* Cut short, nothing is left behind. */
+        size_t before = text.size;
+        cursor = msgpack_cursor_of(bytes_of(bytes.data, bytes.size - 1));
+        assert_false(json_from_item_bytes(&cursor, &text));
+        assert_int_equal(text.size, before);
+        arena_reset(&arena);
+    }
+    buffer_deinit(&text);
+    buffer_deinit(&wanted);
+    arena_deinit(&arena);
+}
+
+static void ordinary_text_has_every_digit(void **state)
+{
+    (void)state;
+    static const char item[] =
+        "{\"b\":{\"B\":\"AA==\"},\"n\":{\"N\":\"0.1\"},\"o\":{\"NULL\":true},"
+        "\"s\":{\"NS\":[\"-12345678901234567890123456789012345678\",\"1\"]}}";
+    struct arena arena;
+    struct value value;
+    struct error error;
+    struct buffer text = {0};
+    arena_init(&arena, NULL, 0, ARENA_MAX);
+    assert_int_equal(json_to_item(bytes_text(item), &arena, &value, &error), STATUS_OK);
+    struct msgpack_cursor cursor = msgpack_cursor_of(value_encode_arena(&value, &arena));
+    assert_true(json_from_plain_bytes(&cursor, &text));
+    static const char wanted[] = "{\"b\":\"AA==\",\"n\":0.1,\"o\":null,"
+                                 "\"s\":[-12345678901234567890123456789012345678,1]}";
+    assert_int_equal(text.size, sizeof wanted - 1);
+    assert_memory_equal(text.data, wanted, sizeof wanted - 1);
+    buffer_deinit(&text);
+    arena_deinit(&arena);
+}
+
+static void a_document_is_read_member_by_member_in_the_memory_of_its_arena(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"z\":\"text\",\"none\":null,\"a\":{\"p\":{\"S\":\"x\"}},\"n\":7}";
+    struct arena arena;
+    struct json_document document;
+    struct json_member member;
+    struct error error;
+    struct bytes bytes;
+    struct value value;
+    int64_t integer = 0;
+    bool truth;
+    arena_init(&arena, NULL, 0, ARENA_MAX);
+    assert_int_equal(json_document_read(bytes_text(text), &arena, &document, &error), STATUS_OK);
+    assert_true(json_document_next(&document, &member));
+    assert_true(bytes_equal(member.name, BYTES_LITERAL("z")));
+    assert_int_equal(json_member_text(&member, &bytes, &error), STATUS_OK);
+    assert_true(bytes_equal(bytes, BYTES_LITERAL("text")));
+    assert_int_equal(json_member_truth(&member, &truth, &error), STATUS_MALFORMED);
+    assert_int_equal(json_member_item(&member, &value, &error), STATUS_MALFORMED);
+    assert_true(json_document_next(&document, &member));
+    assert_true(bytes_equal(member.name, BYTES_LITERAL("a")));
+    assert_int_equal(json_member_item(&member, &value, &error), STATUS_OK);
+    assert_int_equal(value.count, 1);
+    assert_true(json_document_next(&document, &member));
+    assert_int_equal(json_member_integer(&member, &integer, &error), STATUS_OK);
+    assert_int_equal(integer, 7);
+    assert_false(json_document_next(&document, &member));
+    arena_deinit(&arena);
+}
+
+static void a_document_whose_memory_ends_anywhere_is_told(void **state)
+{
+    (void)state;
+    struct bytes text = BYTES_LITERAL("{\"a\":\"a text that is longer than what there is room for "
+                                      "at once \\u00e9\",\"b\":[[[{}]]]}");
+    struct json_document document;
+    struct error error;
+    size_t refused = 0;
+    for (size_t heap = 0;; heap += 16) {
+        struct arena arena;
+        arena_init(&arena, NULL, 0, heap);
+        enum status status = json_document_read(text, &arena, &document, &error);
+        arena_deinit(&arena);
+        if (status == STATUS_OK)
+            break;
+        assert_int_equal(status, STATUS_NO_MEMORY);
+        refused++;
+    }
+    assert_true(refused > 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +319,10 @@ int main(void)
         cmocka_unit_test(json_nests_to_the_limit_and_no_deeper),
         cmocka_unit_test(ordinary_json_survives_too),
         cmocka_unit_test(memory_that_runs_out_anywhere_is_told),
+        cmocka_unit_test(bytes_become_the_same_text_without_a_tree),
+        cmocka_unit_test(ordinary_text_has_every_digit),
+        cmocka_unit_test(a_document_is_read_member_by_member_in_the_memory_of_its_arena),
+        cmocka_unit_test(a_document_whose_memory_ends_anywhere_is_told),
     };
     return cmocka_run_group_tests_name("json", tests, NULL, NULL);
 }
