@@ -10,6 +10,7 @@ enum {
     EXPRESSION_SIZE_MAX = 4096,   /* bytes; developer guide, quotas */
     EXPRESSION_NESTING_MAX = 300, /* parentheses and NOTs in each other; as many operators are
                                      DynamoDB's limit for a whole expression */
+    PATH_STEPS_MAX = 32,          /* of a document path */
 };
 
 enum expression_kind {
