@@ -49,7 +49,7 @@ static bool grow(z_stream *stream, struct arena *arena, size_t body_max, uint8_t
     uint8_t *memory = arena_alloc(arena, capacity);
     if (memory == NULL)
         return false;
-    if (size != 0)
+    if (*start != NULL)
         memcpy(memory, *start, size);
     *start = memory;
     stream->next_out = memory + size;
