@@ -1,0 +1,369 @@
+#!/usr/bin/python3
+"""mudaxd as the AWS SDK for Python and the AWS CLI see it: unmodified, at http://127.0.0.1:PORT.
+
+usage: boto.py MUDAXD AWS
+"""
+import concurrent.futures
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+import zlib
+from decimal import Decimal
+
+import boto3
+import botocore.config
+import botocore.exceptions
+from boto3.dynamodb.conditions import Attr, Key
+from boto3.dynamodb.types import Binary
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import native  # noqa: E402
+from daemon import Daemon  # noqa: E402
+
+AWS = os.path.abspath(sys.argv.pop(2)) if len(sys.argv) > 2 else "aws"
+PROGRAM = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "mudaxd"
+
+SETTINGS = {"region_name": "us-east-1", "aws_access_key_id": "nobody", "aws_secret_access_key": "checks this",
+            "config": botocore.config.Config(retries={"max_attempts": 0}, max_pool_connections=20)}
+
+
+class OverHttp(unittest.TestCase):
+    store = "memory:"
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="mudax-boto-")
+        self.daemon = Daemon(PROGRAM, self.folder, "--store", self.store, "--cache-memory", "32M", "--store-memory", "32M",
+                             "--listen", "http://127.0.0.1:0")
+        self.native = self.daemon.start()
+        with open(os.path.join(self.folder, "mudaxd.log"), encoding="utf8") as file:
+            self.port = int(re.search(r'url="http://127.0.0.1:0" port=(\d+)', file.read()).group(1))
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.client = boto3.client("dynamodb", endpoint_url=self.url, **SETTINGS)
+        self.resource = boto3.resource("dynamodb", endpoint_url=self.url, **SETTINGS)
+
+    def tearDown(self):
+        self.native.close()
+        self.daemon.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def table(self, name="Shop", sort="S"):
+        keys = [("p", "HASH", "S")] + ([("s", "RANGE", sort)] if sort else [])
+        table = self.resource.create_table(
+            TableName=name, BillingMode="PAY_PER_REQUEST",
+            KeySchema=[{"AttributeName": key, "KeyType": kind} for key, kind, _ in keys],
+            AttributeDefinitions=[{"AttributeName": key, "AttributeType": kind} for key, _, kind in keys])
+        table.wait_until_exists()
+        return table
+
+    def refused(self, name, call, *arguments, **named):
+        with self.assertRaises(botocore.exceptions.ClientError) as caught:
+            call(*arguments, **named)
+        self.assertEqual(caught.exception.response["Error"]["Code"], name)
+        return caught.exception.response["Error"]["Message"]
+
+    @staticmethod
+    def verdict(reply):
+        return reply["ResponseMetadata"]["HTTPHeaders"].get("x-mudax-cache", "none").split(" ")[0]
+
+
+class Sdk(OverHttp):
+    def test_tables_come_and_go(self):
+        self.assertEqual(self.client.list_tables()["TableNames"], [])
+        for name in ("Apple", "Banana", "Cherry"):
+            self.assertEqual(self.table(name).table_status, "ACTIVE")
+        self.assertEqual([table.name for table in self.resource.tables.all()], ["Apple", "Banana", "Cherry"])
+        page = self.client.list_tables(Limit=2)
+        self.assertEqual((page["TableNames"], page["LastEvaluatedTableName"]), (["Apple", "Banana"], "Banana"))
+        page = self.client.list_tables(Limit=2, ExclusiveStartTableName="Banana")
+        self.assertEqual(page["TableNames"], ["Cherry"])
+        self.assertNotIn("LastEvaluatedTableName", page)
+        described = self.client.describe_table(TableName="Apple")["Table"]
+        self.assertEqual(described["KeySchema"], [{"AttributeName": "p", "KeyType": "HASH"},
+                                                  {"AttributeName": "s", "KeyType": "RANGE"}])
+        self.assertEqual(described["BillingModeSummary"]["BillingMode"], "PAY_PER_REQUEST")
+        self.assertGreater(described["CreationDateTime"].year, 2000)
+        self.refused("ResourceInUseException", self.table, "Apple")
+        self.resource.Table("Apple").delete()
+        self.client.get_waiter("table_not_exists").wait(TableName="Apple", WaiterConfig={"Delay": 1, "MaxAttempts": 10})
+        self.refused("ResourceNotFoundException", self.client.describe_table, TableName="Apple")
+        self.refused("ResourceNotFoundException", self.client.delete_table, TableName="Apple")
+
+    def test_all_ten_types_come_back_as_they_were(self):
+        table = self.table()
+        item = {"p": "c#1", "s": "o#7", "string": "\u00e9\u4e2d\U0001f600 \"quoted\" \\ \n \u0001 \u007f", "empty": "",
+                "number": Decimal("12345678901234567890123456789012345678"), "small": Decimal("-1E-130"),
+                "half": Decimal("0.5"), "zero": Decimal(0),
+                "binary": Binary(bytes(range(256))), "none": Binary(b""), "yes": True, "no": False, "null": None,
+                "list": [1, "two", [Binary(b"3"), {"four": None}], []], "map": {"a": {"b": {"c": Decimal("-7")}}}, "empty map": {},
+                "strings": {"a", "b", "\u00e9"},
+                "numbers": {Decimal(1), Decimal("-2.5"), Decimal("1E+30")}, "binaries": {Binary(b"\x00"), Binary(b"\xff\xfe")}}
+        table.put_item(Item=item)
+        for consistent in (False, True):
+            self.assertEqual(table.get_item(Key={"p": "c#1", "s": "o#7"}, ConsistentRead=consistent)["Item"], item)
+        plain = self.client.get_item(TableName="Shop", Key={"p": {"S": "c#1"}, "s": {"S": "o#7"}})["Item"]
+        self.assertEqual(plain["number"], {"N": "12345678901234567890123456789012345678"})
+        self.assertEqual(sorted(plain["numbers"]["NS"]), ["-2.5", "1", "1000000000000000000000000000000"])
+
+    def test_numbers_are_exact_or_refused(self):
+        self.table(sort=None)
+
+        def put(text):
+            self.client.put_item(TableName="Shop", Item={"p": {"S": "k"}, "a": {"N": text}})
+            return self.client.get_item(TableName="Shop", Key={"p": {"S": "k"}})["Item"]["a"]["N"]
+
+        for text in ("12345678901234567890123456789012345678", "-0.00012345678901234567890123456789012345678", "1", "-1", "0",
+                     "18446744073709551615", "-9223372036854775808", "18446744073709551616"):
+            self.assertEqual(put(text), text)
+        self.assertEqual(put("9.9999999999999999999999999999999999999E+125"), "9" * 38 + "0" * 88)
+        self.assertEqual(put("1e3"), "1000")
+        self.assertEqual(put("007.50"), "7.5")
+        self.assertEqual(put("1e-130"), "0." + "0" * 129 + "1")
+        for text in ("123456789012345678901234567890123456789", "1e126", "1e-131", "NaN", "", " 1"):
+            self.refused("ValidationException", put, text)
+
+    def test_large_items_are_taken_however_they_are_spelled(self):
+        table = self.table(sort=None)
+        text = "\u00e9" * 204000  # 408,000 bytes; the SDK writes 1.2 MB of \u00e9
+        table.put_item(Item={"p": "k", "d": text})
+        self.assertEqual(table.get_item(Key={"p": "k"})["Item"]["d"], text)
+        self.assertIn("size", self.refused("ValidationException", table.put_item, Item={"p": "k", "d": text + "\u00e9" * 1000}))
+        self.assertEqual(table.get_item(Key={"p": "k"})["Item"]["d"], text)
+        packed = Binary(os.urandom(400000))
+        table.put_item(Item={"p": "b", "d": packed})
+        self.assertEqual(table.get_item(Key={"p": "b"})["Item"]["d"], packed)
+
+    def test_queries_find_ranges_in_both_directions_and_pages(self):
+        table = self.table()
+        for number in range(30):
+            table.put_item(Item={"p": "c", "s": f"o{number:02}", "n": number, "pad": "x" * 1000})
+        table.put_item(Item={"p": "other", "s": "o00"})
+
+        def found(condition, **more):
+            return [int(item["n"]) for item in table.query(KeyConditionExpression=condition, **more)["Items"]]
+
+        here = Key("p").eq("c")
+        self.assertEqual(found(here), list(range(30)))
+        self.assertEqual(found(here & Key("s").begins_with("o1")), list(range(10, 20)))
+        self.assertEqual(found(here & Key("s").between("o05", "o08")), [5, 6, 7, 8])
+        self.assertEqual(found(here & Key("s").gte("o28")), [28, 29])
+        self.assertEqual(found(here & Key("s").lt("o02"), ScanIndexForward=False), [1, 0])
+        self.assertEqual(found(here & Key("s").eq("o07"), Select="ALL_ATTRIBUTES"), [7])
+        page = table.query(KeyConditionExpression=here, Limit=10)
+        self.assertEqual((page["Count"], page["ScannedCount"], page["LastEvaluatedKey"]), (10, 10, {"p": "c", "s": "o09"}))
+        pages = list(self.client.get_paginator("query").paginate(
+            TableName="Shop", KeyConditionExpression="#p = :p", ExpressionAttributeNames={"#p": "p"},
+            ExpressionAttributeValues={":p": {"S": "c"}}, PaginationConfig={"PageSize": 7}))
+        self.assertEqual([page["Count"] for page in pages], [7, 7, 7, 7, 2])
+        self.assertEqual([int(item["n"]["N"]) for page in pages for item in page["Items"]], list(range(30)))
+        self.assertEqual(found(here, ScanIndexForward=False, Limit=3, ExclusiveStartKey={"p": "c", "s": "o03"}), [2, 1, 0])
+
+    def test_numbers_sort_by_value(self):
+        table = self.table(sort="N")
+        for text in ("10", "9", "-0.6", "-0.7", "0", "1e2", "0.05"):
+            table.put_item(Item={"p": "k", "s": Decimal(text)})
+
+        def found(**more):
+            return [str(item["s"]) for item in table.query(**more)["Items"]]
+
+        self.assertEqual(found(KeyConditionExpression=Key("p").eq("k")), ["-0.7", "-0.6", "0", "0.05", "9", "10", "100"])
+        self.assertEqual(found(KeyConditionExpression=Key("p").eq("k") & Key("s").gt(9)), ["10", "100"])
+        self.assertEqual(found(KeyConditionExpression=Key("p").eq("k"), ScanIndexForward=False, Limit=2), ["100", "10"])
+
+    def test_the_cache_says_what_it_did(self):
+        table = self.table()
+        key = {"p": "c", "s": "1"}
+        reply = table.get_item(Key=key)
+        self.assertNotIn("Item", reply)
+        self.assertEqual(self.verdict(reply), "miss")
+        reply = table.get_item(Key=key)
+        self.assertNotIn("Item", reply)
+        self.assertRegex(reply["ResponseMetadata"]["HTTPHeaders"]["x-mudax-cache"], r"^hit age=\d+ms$")
+        self.assertEqual(self.verdict(table.put_item(Item={**key, "n": 1})), "none")
+        reply = table.get_item(Key=key)
+        self.assertEqual((reply["Item"]["n"], self.verdict(reply)), (1, "hit"))
+        self.assertEqual(self.verdict(table.get_item(Key=key, ConsistentRead=True)), "bypass")
+        condition = {"KeyConditionExpression": Key("p").eq("c")}
+        self.assertEqual([self.verdict(table.query(**condition)) for _ in range(3)], ["miss", "hit", "hit"])
+        # Whoever writes or reads over another protocol does it in the same cache.
+        self.native.call(native.PUT, {native.TABLE: "Shop", native.ITEM: {**key, "n": 2}})
+        reply = table.get_item(Key=key)
+        self.assertEqual((reply["Item"]["n"], self.verdict(reply)), (2, "hit"))
+        reply = table.query(**condition)
+        self.assertEqual((reply["Items"][0]["n"], self.verdict(reply)), (2, "miss"))
+        other = {"p": "d", "s": "1"}
+        self.native.call(native.GET, {native.TABLE: "Shop", native.KEY: other})
+        self.assertEqual(self.verdict(table.get_item(Key=other)), "hit")
+        table.delete_item(Key=key)
+        self.assertIsNone(self.native.call(native.GET, {native.TABLE: "Shop", native.KEY: key}))
+        self.assertNotIn("Item", table.get_item(Key=key))
+        self.assertEqual(table.query(**condition)["Items"], [])
+
+    def test_errors_have_dynamodbs_names(self):
+        table = self.table()
+        key = {"p": {"S": "c"}, "s": {"S": "1"}}
+        self.refused("ResourceNotFoundException", self.client.get_item, TableName="None", Key=key)
+        self.refused("ResourceNotFoundException", self.client.put_item, TableName="None", Item=key)
+        text = self.refused("ValidationException", self.client.get_item, TableName="Shop", Key={"p": {"S": "c"}})
+        self.assertIn("keys", text)
+        self.refused("ValidationException", self.client.put_item, TableName="Shop", Item={**key, "p": {"S": ""}})
+        self.refused("ValidationException", self.client.put_item, TableName="Shop", Item={**key, "a": {"SS": []}})
+        self.refused("ValidationException", self.client.put_item, TableName="Shop", Item={**key, "a": {"SS": ["x", "x"]}})
+        self.refused("ValidationException", self.client.query, TableName="Shop", KeyConditionExpression="p = :p")
+        self.refused("ValidationException", self.client.query, TableName="Shop")
+        # What cannot be served yet is said, not left out.
+        self.assertIn("ProjectionExpression", self.refused(
+            "ValidationException", table.get_item, Key={"p": "c", "s": "1"}, ProjectionExpression="a"))
+        self.assertIn("ConditionExpression", self.refused(
+            "ValidationException", table.put_item, Item={"p": "c", "s": "1"}, ConditionExpression=Attr("p").not_exists()))
+        self.assertIn("ALL_OLD", self.refused(
+            "ValidationException", table.delete_item, Key={"p": "c", "s": "1"}, ReturnValues="ALL_OLD"))
+        self.assertIn("Scan", self.refused("UnknownOperationException", table.scan))
+        self.assertEqual(self.client.list_tables()["TableNames"], ["Shop"])
+
+    def test_many_threads_share_a_client(self):
+        table = self.table(sort=None)
+        client = self.client
+
+        def work(worker):
+            for turn in range(20):
+                key = {"p": {"S": f"k{worker}"}}
+                client.put_item(TableName="Shop", Item={**key, "n": {"N": str(turn)}})
+                if client.get_item(TableName="Shop", Key=key)["Item"]["n"]["N"] != str(turn):
+                    return False
+            return True
+
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            self.assertEqual(list(pool.map(work, range(16))), [True] * 16)
+        self.assertEqual(table.get_item(Key={"p": "k3"})["Item"]["n"], 19)
+
+
+class Cli(OverHttp):
+    def aws(self, *arguments):
+        environment = {**os.environ, "AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "checks", "AWS_MAX_ATTEMPTS": "1",
+                       "AWS_DEFAULT_REGION": "us-east-1", "AWS_PAGER": "", "HOME": self.folder}
+        run = subprocess.run([AWS, "dynamodb", *arguments, "--endpoint-url", self.url, "--output", "json"],
+                             capture_output=True, text=True, env=environment, timeout=60, check=False)
+        return json.loads(run.stdout or "{}") if run.returncode == 0 else run.stderr
+
+    def test_the_cli_works_unmodified(self):
+        made = self.aws("create-table", "--table-name", "Shop", "--billing-mode", "PAY_PER_REQUEST",
+                        "--attribute-definitions", "AttributeName=p,AttributeType=S", "AttributeName=s,AttributeType=N",
+                        "--key-schema", "AttributeName=p,KeyType=HASH", "AttributeName=s,KeyType=RANGE")
+        self.assertEqual(made["TableDescription"]["TableStatus"], "ACTIVE")
+        item = {"p": {"S": "c"}, "s": {"N": "1"}, "tags": {"SS": ["a", "b"]}}
+        self.assertEqual(self.aws("put-item", "--table-name", "Shop", "--item", json.dumps(item)), {})
+        key = json.dumps({"p": {"S": "c"}, "s": {"N": "1"}})
+        self.assertEqual(self.aws("get-item", "--table-name", "Shop", "--key", key), {"Item": item})
+        page = self.aws("query", "--table-name", "Shop", "--key-condition-expression", "p = :p AND s BETWEEN :a AND :b",
+                        "--expression-attribute-values", '{":p": {"S": "c"}, ":a": {"N": "0"}, ":b": {"N": "9"}}')
+        self.assertEqual((page["Items"], page["Count"]), ([item], 1))
+        self.assertEqual(self.aws("delete-item", "--table-name", "Shop", "--key", key), {})
+        self.assertEqual(self.aws("get-item", "--table-name", "Shop", "--key", key), {})
+        self.assertIn("(UnknownOperationException)", self.aws("scan", "--table-name", "Shop"))
+        self.assertIn("(ResourceNotFoundException)", self.aws("describe-table", "--table-name", "None"))
+
+
+class Wire(OverHttp):
+    """What SDKs do not do, or not so that one can see it."""
+    store = "memory:?delay=20ms"
+
+    @staticmethod
+    def request(operation, body, *fields):
+        body = json.dumps(body).encode()
+        head = ["POST / HTTP/1.1", "Host: x", f"X-Amz-Target: DynamoDB_20120810.{operation}", *fields,
+                f"Content-Length: {len(body)}"]
+        return "\r\n".join(head).encode() + b"\r\n\r\n" + body
+
+    def connect(self):
+        connection = socket.create_connection(("127.0.0.1", self.port), 10)
+        return connection, connection.makefile("rb")
+
+    def reply(self, stream):
+        """Status, header fields, body."""
+        status = int(stream.readline().split()[1])
+        fields = dict(line.decode().strip().lower().split(": ", 1) for line in iter(stream.readline, b"\r\n"))
+        body = stream.read(int(fields.get("content-length", 0)))
+        if body:
+            self.assertEqual(int(fields["x-amz-crc32"]), zlib.crc32(body))
+        return status, fields, body
+
+    def test_replies_come_in_the_order_of_requests(self):
+        self.table(sort=None)
+        connection, stream = self.connect()
+        wanted, sent = [], b""
+        for number in range(20):
+            key = {"p": {"S": f"k{number}"}}
+            sent += self.request("PutItem", {"TableName": "Shop", "Item": key})
+            sent += self.request("ListTables", {})  # needs no store, and waits all the same
+            sent += self.request("GetItem", {"TableName": "Shop", "Key": key})
+            sent += self.request("GetItem", {"TableName": "None", "Key": key})
+            sent += b"GET / HTTP/1.1\r\n\r\n"
+            wanted += [(200, {}), (200, {"TableNames": ["Shop"]}), (200, {"Item": key}), (400, None), (200, None)]
+        connection.sendall(sent)
+        ids = set()
+        for status, body in wanted:
+            got = self.reply(stream)
+            self.assertEqual(got[0], status)
+            ids.add(got[1]["x-amzn-requestid"])
+            if body is not None:
+                self.assertEqual(json.loads(got[2]), body)
+        self.assertEqual(len(ids), len(wanted))
+        connection.close()
+
+    def test_a_connection_ends_after_the_reply_that_was_to_be_the_last(self):
+        self.table(sort=None)
+        slow = self.request("GetItem", {"TableName": "Shop", "Key": {"p": {"S": "k"}}}, "Connection: close")
+        for sent in (slow, self.request("ListTables", {}, "Connection: close"), b"GET / HTTP/1.0\r\n\r\n",
+                     self.request("Nothing", {}, "Connection: close")):
+            connection, stream = self.connect()
+            connection.sendall(sent + self.request("ListTables", {}))
+            _, fields, _ = self.reply(stream)
+            self.assertEqual(fields["connection"], "close")
+            self.assertEqual(stream.read(), b"")
+            connection.close()
+
+    def test_bytes_may_come_one_by_one_and_chunks_too(self):
+        self.table(sort=None)
+        connection, stream = self.connect()
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        whole = self.request("ListTables", {})
+        chunked = (b"POST / HTTP/1.1\r\nX-Amz-Target: DynamoDB_20120810.DescribeTable\r\nTransfer-Encoding: chunked\r\n\r\n"
+                   b"5\r\n{\"Tab\r\n10\r\nleName\": \"Shop\"}\r\n0\r\n\r\n")
+        for byte in whole + chunked:
+            connection.sendall(bytes([byte]))
+        self.assertEqual(json.loads(self.reply(stream)[2]), {"TableNames": ["Shop"]})
+        self.assertEqual(json.loads(self.reply(stream)[2])["Table"]["TableName"], "Shop")
+        connection.close()
+
+    def test_who_waits_for_it_is_told_to_go_on(self):
+        connection, stream = self.connect()
+        head, body = self.request("ListTables", {}, "Expect: 100-continue").split(b"\r\n\r\n")
+        for _ in range(2):
+            connection.sendall(head + b"\r\n\r\n")
+            self.assertEqual(stream.readline() + stream.readline(), b"HTTP/1.1 100 Continue\r\n\r\n")
+            connection.sendall(body)
+            self.assertEqual(json.loads(self.reply(stream)[2]), {"TableNames": []})
+        connection.close()
+
+    def test_nonsense_is_answered_once(self):
+        for sent, status in ((b"\x16\x03\x01\x02\x00\x01\x00", 400), (b"HELLO\r\n\r\n", 400),
+                             (b"POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", 413),
+                             (b"GET / HTTP/1.1\r\nX: " + b"x" * 20000, 431)):
+            connection, stream = self.connect()
+            connection.sendall(sent)
+            got = self.reply(stream)
+            self.assertEqual((got[0], got[1]["connection"]), (status, "close"))
+            self.assertIn("message", json.loads(got[2]))
+            self.assertEqual(stream.read(), b"")
+            connection.close()
+        self.assertEqual(self.client.list_tables()["TableNames"], [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2, warnings="ignore")  # the SDK leaves its sockets to the collector
