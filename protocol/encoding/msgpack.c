@@ -173,42 +173,6 @@ bool msgpack_skip(struct msgpack_cursor *cursor, struct bytes *out)
     return true;
 }
 
-bool msgpack_read_uint(struct msgpack_cursor *cursor, uint64_t *out)
-{
-    struct msgpack_head head;
-    if (!msgpack_read(cursor, &head) || head.kind != MSGPACK_UINT)
-        return false;
-    *out = head.integer;
-    return true;
-}
-
-bool msgpack_read_str(struct msgpack_cursor *cursor, struct bytes *out)
-{
-    struct msgpack_head head;
-    if (!msgpack_read(cursor, &head) || head.kind != MSGPACK_STR)
-        return false;
-    *out = head.bytes;
-    return true;
-}
-
-bool msgpack_read_map(struct msgpack_cursor *cursor, uint32_t *pairs)
-{
-    struct msgpack_head head;
-    if (!msgpack_read(cursor, &head) || head.kind != MSGPACK_MAP)
-        return false;
-    *pairs = head.count;
-    return true;
-}
-
-bool msgpack_read_array(struct msgpack_cursor *cursor, uint32_t *elements)
-{
-    struct msgpack_head head;
-    if (!msgpack_read(cursor, &head) || head.kind != MSGPACK_ARRAY)
-        return false;
-    *elements = head.count;
-    return true;
-}
-
 /* ---- what heads mean ---- */
 
 static enum status refuse_bytes(struct error *error)

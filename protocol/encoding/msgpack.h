@@ -97,11 +97,47 @@ MUST_CHECK static inline bool msgpack_read(struct msgpack_cursor *cursor, struct
  * bytes. */
 MUST_CHECK bool msgpack_skip(struct msgpack_cursor *cursor, struct bytes *out);
 
-/* Shorthands: one head of the wanted kind, or false. */
-MUST_CHECK bool msgpack_read_uint(struct msgpack_cursor *cursor, uint64_t *out);
-MUST_CHECK bool msgpack_read_str(struct msgpack_cursor *cursor, struct bytes *out);
-MUST_CHECK bool msgpack_read_map(struct msgpack_cursor *cursor, uint32_t *pairs);
-MUST_CHECK bool msgpack_read_array(struct msgpack_cursor *cursor, uint32_t *elements);
+/* Shorthands: one head of the wanted kind, or false. Inline: a request is mostly these. */
+MUST_CHECK static inline bool msgpack_read_uint(struct msgpack_cursor *cursor, uint64_t *out)
+{
+    struct msgpack_head head;
+    if (!msgpack_read(cursor, &head) || head.kind != MSGPACK_UINT)
+        return false;
+    *out = head.integer;
+    return true;
+}
+
+MUST_CHECK static inline bool msgpack_read_str(struct msgpack_cursor *cursor, struct bytes *out)
+{
+    struct msgpack_head head;
+    if (!msgpack_read(cursor, &head) || head.kind != MSGPACK_STR)
+        return false;
+    *out = head.bytes;
+    return true;
+}
+
+MUST_CHECK static inline bool msgpack_read_map(struct msgpack_cursor *cursor, uint32_t *pairs)
+{
+    struct msgpack_head head;
+    if (!msgpack_read(cursor, &head) || head.kind != MSGPACK_MAP)
+        return false;
+    *pairs = head.count;
+    return true;
+}
+
+MUST_CHECK static inline bool msgpack_read_array(struct msgpack_cursor *cursor, uint32_t *elements)
+{
+    struct msgpack_head head;
+    if (!msgpack_read(cursor, &head) || head.kind != MSGPACK_ARRAY)
+        return false;
+    *elements = head.count;
+    return true;
+}
+
+/* What a head means: its DynamoDB type, false for an extension that is none of ours; the number of
+ * one of type N, false when a decimal's bytes are not what they must be. */
+MUST_CHECK bool msgpack_head_type(const struct msgpack_head *head, enum value_type *out);
+MUST_CHECK bool msgpack_head_number(const struct msgpack_head *head, struct number *out);
 
 /* ---- values and items ---- */
 
