@@ -16,6 +16,8 @@ enum {
     SLOT_BYTES = sizeof(void *) + 1, /* ck_hs: the value and a byte of its probe bound */
     LOAD_EIGHTHS = 6,                /* of the slots: then the table grows */
     FULL_EIGHTHS = 7,                /* then something has to go for each that comes */
+    LINE_BYTES = 64,
+    LINES_AHEAD = 3,
 };
 
 static inline const void *pack(uint32_t hash, uint32_t handle)
@@ -54,6 +56,9 @@ static bool is_same(const void *a, const void *b)
     if (packed_hash(a) != packed_hash(b))
         return false;
     const struct entry *entry = packed_entry(context.memory, a);
+    /* It is nearly always the one: have its value's lines come with its key's. */
+    for (size_t line = 1; line <= LINES_AHEAD; line++)
+        __builtin_prefetch((const uint8_t *)entry + line * LINE_BYTES);
     const struct entry *other = packed_entry(context.memory, b);
     if (other == NULL)
         other = context.probe;
