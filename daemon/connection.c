@@ -40,6 +40,7 @@ struct connection {
     int fd;
     bool is_closing; /* once everything is sent */
     bool is_broken;  /* now */
+    bool has_ended;  /* the client says nothing more, but may still listen */
     bool is_paused;  /* not read while `out` is long */
     bool is_dirty;
     bool has_backlog; /* `in` may hold whole frames, behind replies that were not taken or not given
@@ -549,10 +550,11 @@ static void settle(struct connection *connection)
 {
     count_buffers(connection);
     bool is_idle = connection->parked_count == 0 && !has_unsent(connection);
-    bool ends = connection->is_closing || connection->worker->is_draining;
+    bool ends = connection->is_closing || connection->worker->is_draining ||
+                (connection->has_ended && !connection->has_backlog);
     if (connection->is_broken || (ends && is_idle))
         connection_close(connection);
-    else if (ends || connection->out.size - connection->sent >= OUT_MAX ||
+    else if (ends || connection->has_ended || connection->out.size - connection->sent >= OUT_MAX ||
              (connection->has_backlog &&
               (has_unsent(connection) || must_wait_its_turn(connection))))
         pause_reading(connection);
@@ -622,7 +624,9 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     bool is_long = connection->in.size != 0 && connection->needed > WORKER_READ_SIZE / 2;
     ssize_t got = is_long || connection->in.size >= WORKER_READ_SIZE ? read_long(connection)
                                                                      : read_short(connection);
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+    if (got == 0)
+        connection->has_ended = true;
+    else if (got < 0 && errno != EAGAIN && errno != EINTR)
         connection->is_broken = true;
     else if (got > 0)
         stats_add(worker->stats, COUNTER_received_bytes, (uint64_t)got);
@@ -642,7 +646,7 @@ static void resume(struct connection *connection)
     if (in->size == 0)
         forget(in);
     if (has_unsent(connection) || connection->is_closing || connection->worker->is_draining ||
-        (connection->has_backlog && must_wait_its_turn(connection)))
+        connection->has_ended || (connection->has_backlog && must_wait_its_turn(connection)))
         return;
     connection->is_paused = false;
     watch_reading(connection);

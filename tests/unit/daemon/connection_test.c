@@ -728,6 +728,20 @@ static void replies_without_ids_come_in_the_order_of_requests(void **state)
     (void)close(fd);
 }
 
+static void who_has_said_everything_still_gets_every_reply(void **state)
+{
+    (void)state;
+    int fd = greeted_client();
+    get(fd, 1, "later");
+    get(fd, 2, "now");
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
+    assert_int_equal(next_reply(fd).id, 2);
+    wait_for_pending(1);
+    release_all();
+    assert_int_equal(next_reply(fd).id, 1);
+    assert_closed(fd);
+}
+
 static void idle_connections_are_closed_only_if_asked_for(void **state)
 {
     (void)state;
@@ -765,6 +779,7 @@ int main(void)
         TEST(a_client_that_leaves_early_harms_nobody),
         TEST(a_drain_finishes_what_is_in_flight_and_closes_the_idle),
         TEST(replies_without_ids_come_in_the_order_of_requests),
+        TEST(who_has_said_everything_still_gets_every_reply),
         TEST(idle_connections_are_closed_only_if_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
