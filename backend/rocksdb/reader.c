@@ -13,6 +13,8 @@ enum {
     SLICE_BYTES = 64 << 10,
     SLICE_RECORDS = 256,
     SLICES_MAX = 4,
+    WALKS_MAX =
+        32, /* ranges begun and not over, a lane: each holds a snapshot and part of a page */
     LAST_KEY_CAPACITY = 256,
     READ_TIER_ALL = 0, /* rocksdb::ReadTier */
     READ_TIER_BLOCK_CACHE_ONLY = 1,
@@ -22,6 +24,7 @@ enum {
  * `pin` is held. */
 struct view {
     struct pin *pin;
+    atomic_uint *walks; /* the lane's, if it counts this one; or NULL */
     const rocksdb_snapshot_t *snapshot;
     rocksdb_readoptions_t *options; /* snapshot, bounds; the tier of whoever reads */
     rocksdb_iterator_t *iterator;   /* ranges */
@@ -93,6 +96,8 @@ static void view_close(struct store *store, struct kv_read *read)
     rocksdb_readoptions_destroy(view->options);
     rocksdb_release_snapshot(store->database, view->snapshot);
     read->store[1] = NULL;
+    if (view->walks != NULL)
+        atomic_fetch_sub_explicit(view->walks, 1, memory_order_relaxed);
     unpin(store, view->pin);
 }
 
@@ -449,7 +454,8 @@ static void range_go_on(struct task *task)
 static bool range_on_lane(struct store_lane *lane, struct kv_read *read)
 {
     struct store *store = lane->store;
-    if (read->is_large) {
+    /* Beyond so many, the reader threads take one after the other, from its beginning. */
+    if (read->is_large || atomic_load_explicit(&lane->walks, memory_order_relaxed) >= WALKS_MAX) {
         count(&store->reads.large, 1);
         unpin(store, &lane->pin);
         hand_over(lane, read);
@@ -460,7 +466,10 @@ static bool range_on_lane(struct store_lane *lane, struct kv_read *read)
         unpin(store, &lane->pin);
         return true;
     }
-    rocksdb_readoptions_set_read_tier(read_view(read)->options, READ_TIER_BLOCK_CACHE_ONLY);
+    struct view *view = read_view(read);
+    view->walks = &lane->walks;
+    atomic_fetch_add_explicit(view->walks, 1, memory_order_relaxed);
+    rocksdb_readoptions_set_read_tier(view->options, READ_TIER_BLOCK_CACHE_ONLY);
     iterator_place(store, read);
     return range_slice(lane, read);
 }

@@ -111,6 +111,7 @@ struct store_lane {
     struct task part;
     /* Shared with reader threads that finish a range for this lane. */
     struct pin pin;
+    atomic_uint walks; /* relaxed: ranges begun by the lane and not over */
 };
 
 /* Starts a thread that takes no signals. */
