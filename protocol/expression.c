@@ -248,13 +248,23 @@ static enum status bind_tests(const struct key_tests *tests, const struct key_sc
     return status;
 }
 
+enum status key_condition_of_tree(const struct expression *tree, const struct key_schema *schema,
+                                  struct arena *arena, struct key_condition *out,
+                                  struct error *error)
+{
+    struct key_tests tests = {.count = 0};
+    enum status status = collect_tests(&tests, tree, error);
+    if (status == STATUS_OK)
+        status = bind_tests(&tests, schema, arena, out, error);
+    return status;
+}
+
 enum status key_condition_bind(const struct expression_input *input,
                                const struct key_schema *schema, struct arena *arena,
                                struct key_condition *out, struct error *error)
 {
     struct expression_binding binding;
     struct expression *root = NULL;
-    struct key_tests tests = {.count = 0};
     enum status status = binding_init(input->names, input->values, arena, &binding, error);
     if (status == STATUS_OK)
         status =
@@ -262,8 +272,6 @@ enum status key_condition_bind(const struct expression_input *input,
     if (status == STATUS_OK)
         status = binding_check_all_used(&binding, error);
     if (status == STATUS_OK)
-        status = collect_tests(&tests, root, error);
-    if (status == STATUS_OK)
-        status = bind_tests(&tests, schema, arena, out, error);
+        status = key_condition_of_tree(root, schema, arena, out, error);
     return status;
 }

@@ -8,6 +8,9 @@
 
 #include "protocol/key_order.h"
 
+struct expression;         /* expression_tree.h */
+struct expression_binding; /* expression_binding.h */
+
 /* What comes with an expression: texts and MessagePack maps, as the request has them. */
 struct expression_input {
     struct bytes text;
@@ -27,6 +30,12 @@ struct key_condition {
 MUST_CHECK enum status key_condition_bind(const struct expression_input *input,
                                           const struct key_schema *schema, struct arena *arena,
                                           struct key_condition *out, struct error *error);
+
+/* The same in two steps, for a request with other expressions too: all are parsed, what none uses
+ * is refused, and then comes what its tree means. tree  of condition_parse() */
+MUST_CHECK enum status key_condition_of_tree(const struct expression *tree,
+                                             const struct key_schema *schema, struct arena *arena,
+                                             struct key_condition *out, struct error *error);
 
 /* True for DynamoDB's 573 reserved words, in any case of letters. */
 bool expression_word_is_reserved(struct bytes word);

@@ -105,6 +105,18 @@ enum status binding_init(struct bytes names, struct bytes values, struct arena *
     return status;
 }
 
+enum status binding_encode(struct expression_binding *binding, struct arena *arena,
+                           struct error *error)
+{
+    for (size_t i = 0; i < binding->values.count; i++) {
+        struct alias *alias = &binding->values.sorted[i];
+        alias->canonical = value_encode_arena(&alias->value, arena);
+        if (!bytes_given(alias->canonical))
+            return error_set(error, STATUS_NO_MEMORY, "%s", "");
+    }
+    return STATUS_OK;
+}
+
 struct alias *aliases_use(struct aliases *aliases, struct bytes alias)
 {
     struct alias wanted = {.alias = alias};

@@ -10,9 +10,10 @@
 /* "#n" with its name, or ":v" with its value. */
 struct alias {
     struct bytes alias;
-    struct bytes name;  /* of #n */
-    struct bytes bytes; /* of :v, as the request has it */
-    struct value value; /* of :v, normalized */
+    struct bytes name;      /* of #n */
+    struct bytes bytes;     /* of :v, as the request has it */
+    struct value value;     /* of :v, normalized */
+    struct bytes canonical; /* of :v; binding_encode() sets it */
     bool is_used;
 };
 
@@ -32,6 +33,11 @@ struct expression_binding {
  * is none), STATUS_MALFORMED, STATUS_NO_MEMORY. */
 MUST_CHECK enum status binding_init(struct bytes names, struct bytes values, struct arena *arena,
                                     struct expression_binding *out, struct error *error);
+
+/* Gives all values their canonical bytes, arena memory: what stands beside an item's.
+ * Errors: STATUS_NO_MEMORY. */
+MUST_CHECK enum status binding_encode(struct expression_binding *binding, struct arena *arena,
+                                      struct error *error);
 
 /* Finds an alias and marks it used; NULL when it is not defined. */
 struct alias *aliases_use(struct aliases *aliases, struct bytes alias);

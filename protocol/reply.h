@@ -24,7 +24,8 @@ struct touched {
 /* Body, MessagePack as in protocol/native/SPEC.md:
  *   GetItem        the item, or nil
  *   Query          array of 3: items (array), ScannedCount, LastEvaluatedKey (map or nil)
- *   PutItem, DeleteItem, Ping   nil
+ *   PutItem, DeleteItem   the attributes that ReturnValues asks for, or nil
+ *   Ping           nil
  *   table operations, Stats     map with DynamoDB's member names
  * Not used when status is not OK. */
 struct reply {

@@ -1,6 +1,7 @@
 #include "protocol/request.h"
 
 #include "protocol/encoding/msgpack.h"
+#include "protocol/expression_tree.h"
 
 const char *operation_name(enum operation operation)
 {
@@ -20,6 +21,88 @@ const char *operation_name(enum operation operation)
     size_t number = (size_t)operation;
     return number < OPERATIONS ? names[number] : "Unknown";
 }
+
+/* ---- expressions ---- */
+
+/* What the expressions of a request say, until all is known to be right. */
+struct trees {
+    struct expression *condition, *key_condition;
+};
+
+/* Names and values without an expression that could use them. */
+static enum status check_use(const struct request *request, struct error *error)
+{
+    bool has_user = bytes_given(request->condition) || bytes_given(request->key_condition.text);
+    if (!has_user && bytes_given(request->key_condition.names))
+        return error_set(error, STATUS_VALIDATION,
+                         "ExpressionAttributeNames can only be specified when using expressions");
+    if (!has_user && bytes_given(request->key_condition.values))
+        return error_set(error, STATUS_VALIDATION,
+                         "ExpressionAttributeValues can only be specified when using expressions: "
+                         "%s",
+                         "ConditionExpression is null");
+    return STATUS_OK;
+}
+
+static enum status parse_condition(struct bytes text, const char *what,
+                                   struct expression_binding *binding, struct arena *arena,
+                                   struct expression **out, struct error *error)
+{
+    return bytes_given(text) ? condition_parse(text, what, binding, arena, out, error) : STATUS_OK;
+}
+
+/* Each is parsed before any is judged by what it says, in DynamoDB's order. */
+static enum status parse_expressions(const struct request *request, struct arena *arena,
+                                     struct trees *out, struct error *error)
+{
+    struct expression_binding binding;
+    const struct expression_input *input = &request->key_condition;
+    bool needs_values = bytes_given(request->condition);
+    enum status status = check_use(request, error);
+    if (status == STATUS_OK)
+        status = binding_init(input->names, input->values, arena, &binding, error);
+    if (status == STATUS_OK && needs_values)
+        status = binding_encode(&binding, arena, error);
+    if (status == STATUS_OK)
+        status = parse_condition(request->condition, "ConditionExpression", &binding, arena,
+                                 &out->condition, error);
+    if (status == STATUS_OK)
+        status = parse_condition(input->text, "KeyConditionExpression", &binding, arena,
+                                 &out->key_condition, error);
+    if (status == STATUS_OK)
+        status = binding_check_all_used(&binding, error);
+    return status;
+}
+
+static bool has_expressions(const struct request *request)
+{
+    const struct expression_input *input = &request->key_condition;
+    return bytes_given(input->text) || bytes_given(input->names) || bytes_given(input->values) ||
+           bytes_given(request->condition);
+}
+
+static enum status bind_expressions(struct request *request, struct arena *arena,
+                                    struct trees *trees, struct error *error)
+{
+    *trees = (struct trees){.condition = NULL};
+    if (LIKELY(!has_expressions(request)))
+        return STATUS_OK;
+    enum status status = parse_expressions(request, arena, trees, error);
+    if (status == STATUS_OK)
+        request->condition_tree = trees->condition;
+    return status;
+}
+
+/* PutItem and DeleteItem, of which nothing is updated. */
+static enum status bind_write(struct request *request, struct arena *arena, struct error *error)
+{
+    struct trees trees;
+    if (request->return_values != RETURN_NONE && request->return_values != RETURN_ALL_OLD)
+        return error_set(error, STATUS_VALIDATION, "ReturnValues can only be ALL_OLD or NONE");
+    return bind_expressions(request, arena, &trees, error);
+}
+
+/* ---- keys and items ---- */
 
 static enum status bind_key(struct request *request, const struct key_schema *schema,
                             struct arena *arena, struct error *error)
@@ -80,7 +163,10 @@ static enum status bind_query(struct request *request, const struct key_schema *
                          "Either the KeyConditions or KeyConditionExpression parameter must be "
                          "specified in the request.");
     struct key_condition range;
-    enum status status = key_condition_bind(&request->key_condition, schema, arena, &range, error);
+    struct trees trees;
+    enum status status = bind_expressions(request, arena, &trees, error);
+    if (status == STATUS_OK)
+        status = key_condition_of_tree(trees.key_condition, schema, arena, &range, error);
     if (status == STATUS_OK && bytes_given(request->start_key))
         status = apply_start_key(request, schema, arena, &range, error);
     if (status == STATUS_OK)
@@ -96,11 +182,17 @@ enum status request_bind(struct request *request, const struct table *table, str
     enum status status = STATUS_OK;
     switch (request->operation) {
     case OPERATION_GET_ITEM:
-    case OPERATION_DELETE_ITEM:
         status = bind_key(request, &table->key, arena, error);
         break;
+    case OPERATION_DELETE_ITEM:
+        status = bind_write(request, arena, error);
+        if (status == STATUS_OK)
+            status = bind_key(request, &table->key, arena, error);
+        break;
     case OPERATION_PUT_ITEM:
-        status = bind_item(request, &table->key, arena, error);
+        status = bind_write(request, arena, error);
+        if (status == STATUS_OK)
+            status = bind_item(request, &table->key, arena, error);
         break;
     case OPERATION_QUERY:
         status = bind_query(request, &table->key, arena, error);

@@ -22,6 +22,16 @@ enum operation {
 };
 enum { OPERATIONS = 11 };
 
+/* Which attributes of an item a write answers with. Numbers as above. */
+enum return_values {
+    RETURN_NONE = 0,
+    RETURN_ALL_OLD = 1,
+    RETURN_UPDATED_OLD = 2,
+    RETURN_ALL_NEW = 3,
+    RETURN_UPDATED_NEW = 4,
+};
+enum { RETURN_VALUES = 5 };
+
 /* "GetItem", ...; "Unknown" for others. */
 const char *operation_name(enum operation operation);
 
@@ -37,7 +47,10 @@ struct request {
     struct bytes table_name; /* also ListTables' ExclusiveStartTableName */
     struct bytes key;        /* GetItem, DeleteItem: MessagePack map */
     struct bytes item;       /* PutItem: MessagePack map; canonical after request_bind */
+    /* Its names and values are those of the other expressions too. */
     struct expression_input key_condition;
+    struct bytes condition; /* PutItem, DeleteItem: ConditionExpression */
+    enum return_values return_values;
     struct bytes start_key;  /* Query: ExclusiveStartKey, MessagePack map */
     struct bytes definition; /* CreateTable: MessagePack map with DynamoDB's member names */
 
@@ -46,6 +59,7 @@ struct request {
     struct item_key item_key;   /* GetItem, PutItem, DeleteItem */
     struct key_condition range; /* Query: start key applied, so exactly what is to be read */
     size_t item_size;           /* PutItem: DynamoDB's size */
+    const struct expression *condition_tree; /* NULL: none */
 };
 
 /* Binds a GetItem, PutItem, DeleteItem or Query to its table: key attributes become key bytes, the

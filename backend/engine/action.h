@@ -71,6 +71,7 @@ struct action {
 
     /* PutItem, DeleteItem */
     struct partition_change change;
+    struct bytes returned; /* attributes that the reply shows, arena memory; not given: none */
 
     /* Query */
     struct buffer page; /* room for heads, then items */

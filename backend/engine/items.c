@@ -1,5 +1,6 @@
 #include "backend/engine/action.h"
 #include "backend/engine/record.h"
+#include "backend/expression/evaluate.h"
 
 #include "protocol/encoding/msgpack.h"
 #include "protocol/ensure.h"
@@ -44,19 +45,33 @@ enum submit get_begin(struct action *action)
 
 /* ---- PutItem, DeleteItem ---- */
 
-/* Counters follow from what the item was and will be. The definition must be what the write was
- * bound to. Pure, but for the reply's text. */
+/* What ReturnValues asks for. The old item is a view that does not last. */
+static enum status keep_returned(struct action *action, struct bytes old)
+{
+    const struct call *call = action->call;
+    action->returned = BYTES_NONE;
+    if (call->request.return_values != RETURN_ALL_OLD || !bytes_given(old))
+        return STATUS_OK;
+    action->returned = arena_copy(call->arena, old);
+    return bytes_given(action->returned) ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+/* Judges the condition by what the item was; counters follow from what it was and will be. The
+ * definition must be what the write was bound to. Pure, but for the reply's text. */
 static enum status write_compute(struct action *action)
 {
+    const struct request *request = &action->call->request;
     const struct definition *definition = action->definition;
     if (!bytes_equal(action->reads[READ_DEFINITION].value, definition->record))
         return error_set(&action->call->reply.error, STATUS_RESOURCE_NOT_FOUND,
                          "Requested resource not found");
     struct bytes old = action->reads[READ_ITEM].value;
+    if (!condition_holds(request->condition_tree, old))
+        return STATUS_CONDITIONAL_CHECK_FAILED;
     action->change.was_there = bytes_given(old);
     action->change.old_size = bytes_given(old) ? item_size(old) : 0;
     partition_count(&action->counter, &action->change);
-    return STATUS_OK;
+    return keep_returned(action, old);
 }
 
 static enum status write_recompute(struct kv_commit *commit)
@@ -68,7 +83,7 @@ static enum submit write_done(struct action *action)
 {
     struct reply *reply = &action->call->reply;
     reply->commit = action->commit.number;
-    reply->body = body_nil;
+    reply->body = bytes_given(action->returned) ? action->returned : body_nil;
     reply->touched[0].is_image_known = true;
     reply->touched[0].image = action->writes[0].value;
     return SUBMIT_DONE;

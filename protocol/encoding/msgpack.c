@@ -181,8 +181,7 @@ static enum status refuse_bytes(struct error *error)
     return STATUS_MALFORMED;
 }
 
-/* Finds the DynamoDB type of a head; false for an extension that is none of ours. */
-static bool head_type(const struct msgpack_head *head, enum value_type *out)
+bool msgpack_head_type(const struct msgpack_head *head, enum value_type *out)
 {
     static const enum value_type types[] = {
         [MSGPACK_NIL] = VALUE_NULL, [MSGPACK_BOOL] = VALUE_BOOL, [MSGPACK_UINT] = VALUE_N,
@@ -211,8 +210,7 @@ static enum value_type member_type(enum value_type set)
     return set == VALUE_SS ? VALUE_S : set == VALUE_NS ? VALUE_N : VALUE_B;
 }
 
-/* The number of a head of type N; false when a decimal's bytes are not what they must be. */
-static bool head_number(const struct msgpack_head *head, struct number *out)
+bool msgpack_head_number(const struct msgpack_head *head, struct number *out)
 {
     if (head->kind == MSGPACK_UINT) {
         *out = number_from_uint(head->integer);
@@ -298,7 +296,7 @@ static enum status decode(struct msgpack_cursor *cursor, int depth, struct arena
 {
     struct msgpack_head head;
     *out = (struct value){0};
-    if (!msgpack_read(cursor, &head) || !head_type(&head, &out->type))
+    if (!msgpack_read(cursor, &head) || !msgpack_head_type(&head, &out->type))
         return refuse_bytes(error);
     switch (out->type) {
     case VALUE_BOOL:
@@ -309,7 +307,7 @@ static enum status decode(struct msgpack_cursor *cursor, int depth, struct arena
         out->bytes = head.bytes;
         return STATUS_OK;
     case VALUE_N:
-        return head_number(&head, &out->number) ? STATUS_OK : refuse_bytes(error);
+        return msgpack_head_number(&head, &out->number) ? STATUS_OK : refuse_bytes(error);
     case VALUE_L:
     case VALUE_M:
         if (depth == ITEM_DEPTH_MAX)
@@ -490,7 +488,7 @@ static size_t head_item_size(const struct msgpack_head *head)
         return 1;
     case MSGPACK_UINT:
     case MSGPACK_INT:
-        return head_number(head, &number) ? number_item_size(&number) : 0;
+        return msgpack_head_number(head, &number) ? number_item_size(&number) : 0;
     case MSGPACK_STR:
     case MSGPACK_BIN:
         return head->bytes.size;
@@ -501,7 +499,7 @@ static size_t head_item_size(const struct msgpack_head *head)
         break;
     }
     if (head->extension == MSGPACK_DECIMAL)
-        return head_number(head, &number) ? number_item_size(&number) : 0;
+        return msgpack_head_number(head, &number) ? number_item_size(&number) : 0;
     size_t size = 0;
     struct msgpack_head member;
     struct msgpack_cursor cursor = msgpack_cursor_of(head->bytes);
@@ -594,7 +592,7 @@ static bool check_head(struct checker *checker, struct msgpack_head *out)
 static enum status check_decimal(struct checker *checker, const struct msgpack_head *head,
                                  struct number *out)
 {
-    if (!head_number(head, out))
+    if (!msgpack_head_number(head, out))
         return refuse_bytes(checker->error);
     if (head->kind == MSGPACK_EXT && number_fits_integer(out))
         checker->facts.is_canonical = false;
@@ -616,7 +614,7 @@ static enum status check_member(struct checker *checker, enum value_type wanted,
 {
     struct msgpack_head head;
     enum value_type type = VALUE_NULL;
-    if (!check_head(checker, &head) || !head_type(&head, &type))
+    if (!check_head(checker, &head) || !msgpack_head_type(&head, &type))
         return refuse_bytes(checker->error);
     if (type != wanted)
         return error_set(checker->error, STATUS_VALIDATION,
@@ -684,7 +682,7 @@ static enum status check_value(struct checker *checker, int depth)
 {
     struct msgpack_head head;
     enum value_type type = VALUE_NULL;
-    if (!check_head(checker, &head) || !head_type(&head, &type))
+    if (!check_head(checker, &head) || !msgpack_head_type(&head, &type))
         return refuse_bytes(checker->error);
     checker->facts.item_size += head_item_size(&head);
     struct number number;
@@ -828,13 +826,13 @@ enum status key_value_read(struct msgpack_cursor *cursor, const struct key_schem
     struct msgpack_head head;
     head.bytes = BYTES_NONE;
     enum value_type type = VALUE_NULL;
-    if (UNLIKELY(!msgpack_read(cursor, &head) || !head_type(&head, &type)))
+    if (UNLIKELY(!msgpack_read(cursor, &head) || !msgpack_head_type(&head, &type)))
         return refuse_bytes(error);
     if (UNLIKELY(type != attribute->type))
         return refuse_key_type(attribute, type, place, error);
     if (type == VALUE_N) {
         struct number number;
-        if (!head_number(&head, &number))
+        if (!msgpack_head_number(&head, &number))
             return refuse_bytes(error);
         *out = bytes_of(ordered, number_to_ordered(&number, ordered));
         return STATUS_OK;

@@ -12,6 +12,8 @@ struct operation_row {
 
 enum {
     EVERYWHERE = BIT(PARAMETER_TIMEOUT_MS) | BIT(PARAMETER_VERDICT) | BIT(PARAMETER_COMMIT),
+    ALIASES = BIT(PARAMETER_NAMES) | BIT(PARAMETER_VALUES),
+    CONDITIONAL = ALIASES | BIT(PARAMETER_CONDITION) | BIT(PARAMETER_RETURN_VALUES),
 };
 
 static const struct operation_row operations[OPERATIONS] = {
@@ -19,12 +21,11 @@ static const struct operation_row operations[OPERATIONS] = {
     [OPERATION_PING] = {0, EVERYWHERE},
     [OPERATION_GET_ITEM] = {BIT(PARAMETER_TABLE) | BIT(PARAMETER_KEY),
                             EVERYWHERE | BIT(PARAMETER_CONSISTENT)},
-    [OPERATION_PUT_ITEM] = {BIT(PARAMETER_TABLE) | BIT(PARAMETER_ITEM), EVERYWHERE},
-    [OPERATION_DELETE_ITEM] = {BIT(PARAMETER_TABLE) | BIT(PARAMETER_KEY), EVERYWHERE},
+    [OPERATION_PUT_ITEM] = {BIT(PARAMETER_TABLE) | BIT(PARAMETER_ITEM), EVERYWHERE | CONDITIONAL},
+    [OPERATION_DELETE_ITEM] = {BIT(PARAMETER_TABLE) | BIT(PARAMETER_KEY), EVERYWHERE | CONDITIONAL},
     [OPERATION_QUERY] = {BIT(PARAMETER_TABLE) | BIT(PARAMETER_KEY_CONDITION),
-                         EVERYWHERE | BIT(PARAMETER_CONSISTENT) | BIT(PARAMETER_NAMES) |
-                             BIT(PARAMETER_VALUES) | BIT(PARAMETER_FORWARD) | BIT(PARAMETER_LIMIT) |
-                             BIT(PARAMETER_START_KEY)},
+                         EVERYWHERE | ALIASES | BIT(PARAMETER_CONSISTENT) | BIT(PARAMETER_FORWARD) |
+                             BIT(PARAMETER_LIMIT) | BIT(PARAMETER_START_KEY)},
     [OPERATION_CREATE_TABLE] = {BIT(PARAMETER_DEFINITION), EVERYWHERE},
     [OPERATION_DESCRIBE_TABLE] = {BIT(PARAMETER_TABLE), EVERYWHERE},
     [OPERATION_LIST_TABLES] = {0, EVERYWHERE | BIT(PARAMETER_LIMIT) | BIT(PARAMETER_START_TABLE)},
@@ -51,6 +52,8 @@ static const char *const parameter_names[] = {
     [PARAMETER_VERSION] = "version",
     [PARAMETER_FEATURES] = "features",
     [PARAMETER_CLIENT] = "client",
+    [PARAMETER_CONDITION] = "ConditionExpression",
+    [PARAMETER_RETURN_VALUES] = "ReturnValues",
 };
 enum { PARAMETERS = sizeof parameter_names / sizeof parameter_names[0] };
 
@@ -80,10 +83,17 @@ static bool read_uint32(struct msgpack_cursor *cursor, uint32_t least, uint32_t 
     return true;
 }
 
+/* One of `count` numbers from 0. */
+static bool read_choice(struct msgpack_cursor *cursor, uint64_t count, uint64_t *out)
+{
+    return msgpack_read_uint(cursor, out) && *out < count;
+}
+
 static bool read_parameter(struct msgpack_cursor *cursor, enum frame_parameter parameter,
                            struct request *request, struct frame_greeting *greeting)
 {
     bool forward;
+    uint64_t choice;
     switch (parameter) {
     case PARAMETER_TABLE:
     case PARAMETER_START_TABLE:
@@ -123,6 +133,13 @@ static bool read_parameter(struct msgpack_cursor *cursor, enum frame_parameter p
         return msgpack_read_uint(cursor, &greeting->features);
     case PARAMETER_CLIENT:
         return msgpack_read_str(cursor, &greeting->peer);
+    case PARAMETER_CONDITION:
+        return msgpack_read_str(cursor, &request->condition);
+    case PARAMETER_RETURN_VALUES:
+        if (!read_choice(cursor, RETURN_VALUES, &choice))
+            return false;
+        request->return_values = (enum return_values)choice;
+        return true;
     }
     return false;
 }
@@ -460,6 +477,10 @@ static struct outgoing outgoing_parameter(enum frame_parameter parameter,
         return out_number(greeting != NULL ? greeting->features : 0);
     case PARAMETER_CLIENT:
         return out_str(greeting != NULL ? greeting->peer : BYTES_NONE);
+    case PARAMETER_CONDITION:
+        return out_str(request->condition);
+    case PARAMETER_RETURN_VALUES:
+        return out_number(request->return_values);
     }
     return (struct outgoing){.form = OUT_NONE};
 }

@@ -20,24 +20,26 @@ enum {
 
 /* Keys of a request's parameter map. Numbers never change. */
 enum frame_parameter {
-    PARAMETER_TABLE = 0,         /* str */
-    PARAMETER_KEY = 1,           /* map */
-    PARAMETER_ITEM = 2,          /* map */
-    PARAMETER_CONSISTENT = 3,    /* bool */
-    PARAMETER_KEY_CONDITION = 4, /* str */
-    PARAMETER_NAMES = 5,         /* map str -> str */
-    PARAMETER_VALUES = 6,        /* map str -> value */
-    PARAMETER_FORWARD = 7,       /* bool, true if not given */
-    PARAMETER_LIMIT = 8,         /* uint, 1 or more */
-    PARAMETER_START_KEY = 9,     /* map */
-    PARAMETER_VERDICT = 10,      /* bool: say how the cache answered */
-    PARAMETER_TIMEOUT_MS = 11,   /* uint: give up after so long */
-    PARAMETER_DEFINITION = 12,   /* map */
-    PARAMETER_START_TABLE = 13,  /* str */
-    PARAMETER_COMMIT = 14,       /* bool: say the commit number */
-    PARAMETER_VERSION = 15,      /* uint, Hello */
-    PARAMETER_FEATURES = 16,     /* uint, Hello */
-    PARAMETER_CLIENT = 17,       /* str, Hello: who it is, for the log */
+    PARAMETER_TABLE = 0,          /* str */
+    PARAMETER_KEY = 1,            /* map */
+    PARAMETER_ITEM = 2,           /* map */
+    PARAMETER_CONSISTENT = 3,     /* bool */
+    PARAMETER_KEY_CONDITION = 4,  /* str */
+    PARAMETER_NAMES = 5,          /* map str -> str */
+    PARAMETER_VALUES = 6,         /* map str -> value */
+    PARAMETER_FORWARD = 7,        /* bool, true if not given */
+    PARAMETER_LIMIT = 8,          /* uint, 1 or more */
+    PARAMETER_START_KEY = 9,      /* map */
+    PARAMETER_VERDICT = 10,       /* bool: say how the cache answered */
+    PARAMETER_TIMEOUT_MS = 11,    /* uint: give up after so long */
+    PARAMETER_DEFINITION = 12,    /* map */
+    PARAMETER_START_TABLE = 13,   /* str */
+    PARAMETER_COMMIT = 14,        /* bool: say the commit number */
+    PARAMETER_VERSION = 15,       /* uint, Hello */
+    PARAMETER_FEATURES = 16,      /* uint, Hello */
+    PARAMETER_CLIENT = 17,        /* str, Hello: who it is, for the log */
+    PARAMETER_CONDITION = 18,     /* str */
+    PARAMETER_RETURN_VALUES = 19, /* uint, enum return_values */
 };
 
 /* Keys of a reply's meta map. */

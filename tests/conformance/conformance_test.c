@@ -65,6 +65,7 @@ static const struct file {
 } files[] = {{"items.cases", false},
              {"queries.cases", false},
              {"tables.cases", false},
+             {"conditions.cases", false},
              {"freshness.cases", false},
              {"cache.cases", true}};
 enum { FILES = sizeof files / sizeof files[0], TESTS_MAX = 512, STORES_MAX = 4 };

@@ -210,13 +210,56 @@ static void run_call(struct run *run, struct session_call *call)
     run->operation = call->call.request.operation;
 }
 
+static enum return_values return_values_of(const char *word)
+{
+    static const char *const words[RETURN_VALUES] = {
+        [RETURN_NONE] = "NONE",
+        [RETURN_ALL_OLD] = "ALL_OLD",
+        [RETURN_UPDATED_OLD] = "UPDATED_OLD",
+        [RETURN_ALL_NEW] = "ALL_NEW",
+        [RETURN_UPDATED_NEW] = "UPDATED_NEW",
+    };
+    size_t i = 0;
+    while (i + 1 < RETURN_VALUES && strcmp(word, words[i]) != 0)
+        i++;
+    return (enum return_values)i;
+}
+
+/* What may stand behind an item, a key or a key condition. False when it is not understood, or is
+ * refused before it reaches a backend. */
+static bool run_option(struct run *run, struct request *request, const char *word, char **rest)
+{
+    if (strcmp(word, "names") == 0)
+        request->key_condition.names = session_plain(run->session, take_enclosed(rest));
+    else if (strcmp(word, "values") == 0)
+        return parse_item(run, take_enclosed(rest), &request->key_condition.values);
+    else if (strcmp(word, "if") == 0)
+        request->condition = bytes_text(take_enclosed(rest));
+    else if (strcmp(word, "returns") == 0)
+        request->return_values = return_values_of(take_word(rest));
+    else
+        fail_run(run, "the script says \"%s\", which the request does not take", word);
+    return !run->has_failed;
+}
+
+static bool run_options(struct run *run, struct request *request, char *rest)
+{
+    bool is_understood = true;
+    while (*skip_blanks(rest) != '\0' && is_understood) {
+        const char *word = take_word(&rest);
+        is_understood = run_option(run, request, word, &rest);
+    }
+    return is_understood;
+}
+
 static void run_key(struct run *run, enum operation operation, char *rest)
 {
     struct session_call call;
     run->table = take_word(&rest);
     session_call_init(&call, operation, run->table);
     struct bytes item;
-    if (parse_item(run, rest, &item)) {
+    if (parse_item(run, take_enclosed(&rest), &item) &&
+        run_options(run, &call.call.request, rest)) {
         if (operation == OPERATION_PUT_ITEM)
             call.call.request.item = item;
         else
@@ -243,14 +286,10 @@ static void run_query(struct run *run, char *rest)
             request->is_backward = true;
         else if (strcmp(word, "limit") == 0)
             request->limit = (uint32_t)strtoul(take_word(&rest), NULL, 10);
-        else if (strcmp(word, "names") == 0)
-            request->key_condition.names = session_plain(run->session, take_enclosed(&rest));
-        else if (strcmp(word, "values") == 0)
-            is_understood = parse_item(run, take_enclosed(&rest), &request->key_condition.values);
         else if (strcmp(word, "start") == 0)
             is_understood = parse_item(run, take_enclosed(&rest), &request->start_key);
         else
-            fail_run(run, "the script says \"%s\", which no query takes", word);
+            is_understood = run_option(run, request, word, &rest);
     }
     if (is_understood)
         run_call(run, &call);

@@ -1,0 +1,313 @@
+#include "backend/expression/evaluate.h"
+
+enum { NUMBER_ROOM = 9 }; /* an unsigned integer as MessagePack */
+
+/* What an operand stands for; size() makes a number that is nowhere in the item. */
+struct operand {
+    struct bytes bytes; /* not given: missing */
+    uint8_t room[NUMBER_ROOM];
+};
+
+bool value_open(struct bytes value, struct msgpack_head *head, enum value_type *type)
+{
+    struct msgpack_cursor cursor = msgpack_cursor_of(value);
+    return bytes_given(value) && msgpack_read(&cursor, head) && msgpack_head_type(head, type);
+}
+
+/* ---- paths ---- */
+
+static bool list_find(struct bytes list, uint32_t index, struct bytes *out)
+{
+    struct msgpack_cursor cursor = msgpack_cursor_of(list);
+    uint32_t count = 0;
+    if (!msgpack_read_array(&cursor, &count) || index >= count)
+        return false;
+    for (uint32_t i = 0; i < index; i++)
+        if (!msgpack_skip(&cursor, NULL))
+            return false;
+    return msgpack_skip(&cursor, out);
+}
+
+static bool is_map(struct bytes value)
+{
+    struct msgpack_head head;
+    enum value_type type = VALUE_NULL;
+    return value_open(value, &head, &type) && type == VALUE_M;
+}
+
+bool path_find(const struct path_step *path, struct bytes item, struct bytes *out)
+{
+    struct bytes at = item;
+    for (const struct path_step *step = path; step != NULL; step = step->next) {
+        bool is_there = bytes_given(step->name)
+                            ? is_map(at) && item_find(at, step->name, &at)
+                            : bytes_given(at) && list_find(at, step->index, &at);
+        if (!is_there)
+            return false;
+    }
+    *out = at;
+    return true;
+}
+
+/* ---- operands ---- */
+
+static uint64_t count_members(struct bytes set)
+{
+    struct msgpack_cursor cursor = msgpack_cursor_of(set);
+    uint64_t count = 0;
+    while (cursor.at != cursor.end && msgpack_skip(&cursor, NULL))
+        count++;
+    return count;
+}
+
+bool value_size(struct bytes value, uint64_t *out)
+{
+    struct msgpack_head head;
+    enum value_type type = VALUE_NULL;
+    if (!value_open(value, &head, &type))
+        return false;
+    switch (type) {
+    case VALUE_S:
+    case VALUE_B:
+        *out = head.bytes.size;
+        return true;
+    case VALUE_L:
+    case VALUE_M:
+        *out = head.count;
+        return true;
+    case VALUE_SS:
+    case VALUE_NS:
+    case VALUE_BS:
+        *out = count_members(head.bytes);
+        return true;
+    case VALUE_N:
+    case VALUE_BOOL:
+    case VALUE_NULL:
+        break;
+    }
+    return false;
+}
+
+/* The canonical bytes of a number that is not negative. */
+static struct bytes write_number(uint64_t number, uint8_t room[NUMBER_ROOM])
+{
+    if (number < 0x80) {
+        room[0] = (uint8_t)number;
+        return bytes_of(room, 1);
+    }
+    uint8_t power = number <= UINT8_MAX    ? 0
+                    : number <= UINT16_MAX ? 1
+                    : number <= UINT32_MAX ? 2
+                                           : 3;
+    size_t octets = (size_t)1 << power;
+    room[0] = (uint8_t)(0xcc + power);
+    for (size_t i = 0; i < octets; i++)
+        room[1 + i] = (uint8_t)(number >> 8 * (octets - 1 - i));
+    return bytes_of(room, 1 + octets);
+}
+
+static void read_operand(const struct expression *node, struct bytes item, struct operand *out)
+{
+    uint64_t size = 0;
+    out->bytes = BYTES_NONE;
+    if (node->kind == EXPRESSION_VALUE) {
+        out->bytes = node->value->canonical;
+    } else if (node->kind == EXPRESSION_SIZE) {
+        struct operand sized;
+        read_operand(node->first, item, &sized);
+        if (value_size(sized.bytes, &size))
+            out->bytes = write_number(size, out->room);
+    } else if (!path_find(node->path, item, &out->bytes)) {
+        out->bytes = BYTES_NONE;
+    }
+}
+
+/* ---- comparing ---- */
+
+/* Equal values have equal canonical bytes. */
+static bool is_equal(const struct operand *a, const struct operand *b)
+{
+    return bytes_given(a->bytes) && bytes_given(b->bytes) && bytes_equal(a->bytes, b->bytes);
+}
+
+/* Negative, 0 or positive; false when there is no order between them. */
+static bool compare(const struct operand *a, const struct operand *b, int *order)
+{
+    struct msgpack_head left, right;
+    enum value_type type = VALUE_NULL, other = VALUE_NULL;
+    if (!value_open(a->bytes, &left, &type) || !value_open(b->bytes, &right, &other) ||
+        type != other)
+        return false;
+    struct number left_number, right_number;
+    switch (type) {
+    case VALUE_S:
+    case VALUE_B:
+        *order = bytes_compare(left.bytes, right.bytes);
+        return true;
+    case VALUE_N:
+        if (!msgpack_head_number(&left, &left_number) ||
+            !msgpack_head_number(&right, &right_number))
+            return false;
+        *order = number_compare(&left_number, &right_number);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool compares(const struct expression *node, struct bytes item)
+{
+    struct operand left, right;
+    int order = 0;
+    read_operand(node->first, item, &left);
+    read_operand(node->first->next, item, &right);
+    if (node->kind == EXPRESSION_EQUAL)
+        return is_equal(&left, &right);
+    if (node->kind == EXPRESSION_NOT_EQUAL)
+        return !is_equal(&left, &right);
+    if (!compare(&left, &right, &order))
+        return false;
+    switch (node->kind) {
+    case EXPRESSION_LESS:
+        return order < 0;
+    case EXPRESSION_LESS_EQUAL:
+        return order <= 0;
+    case EXPRESSION_GREATER:
+        return order > 0;
+    default: /* >= */
+        return order >= 0;
+    }
+}
+
+static bool is_between(const struct expression *node, struct bytes item)
+{
+    struct operand middle, low, high;
+    int from_low = 0, to_high = 0;
+    read_operand(node->first, item, &middle);
+    read_operand(node->first->next, item, &low);
+    read_operand(node->first->next->next, item, &high);
+    return compare(&middle, &low, &from_low) && compare(&middle, &high, &to_high) &&
+           from_low >= 0 && to_high <= 0;
+}
+
+static bool is_in(const struct expression *node, struct bytes item)
+{
+    struct operand wanted, one;
+    read_operand(node->first, item, &wanted);
+    for (const struct expression *next = node->first->next; next != NULL; next = next->next) {
+        read_operand(next, item, &one);
+        if (is_equal(&wanted, &one))
+            return true;
+    }
+    return false;
+}
+
+/* ---- functions ---- */
+
+static bool has_type(const struct expression *node, struct bytes item)
+{
+    struct operand value, name;
+    struct msgpack_head head, name_head;
+    enum value_type type = VALUE_NULL, name_type = VALUE_NULL;
+    read_operand(node->first, item, &value);
+    read_operand(node->first->next, item, &name);
+    return value_open(value.bytes, &head, &type) &&
+           value_open(name.bytes, &name_head, &name_type) && name_type == VALUE_S &&
+           bytes_equal(name_head.bytes, bytes_text(value_type_name(type)));
+}
+
+static bool begins(const struct expression *node, struct bytes item)
+{
+    struct operand value, prefix;
+    struct msgpack_head head, prefix_head;
+    enum value_type type = VALUE_NULL, prefix_type = VALUE_NULL;
+    read_operand(node->first, item, &value);
+    read_operand(node->first->next, item, &prefix);
+    return value_open(value.bytes, &head, &type) &&
+           value_open(prefix.bytes, &prefix_head, &prefix_type) && type == prefix_type &&
+           (type == VALUE_S || type == VALUE_B) && bytes_begin_with(head.bytes, prefix_head.bytes);
+}
+
+/* Members of sets and lists stand one after the other. */
+static bool has_member(struct bytes members, struct bytes wanted)
+{
+    struct msgpack_cursor cursor = msgpack_cursor_of(members);
+    struct bytes member;
+    while (cursor.at != cursor.end && msgpack_skip(&cursor, &member))
+        if (bytes_equal(member, wanted))
+            return true;
+    return false;
+}
+
+static bool contains(const struct expression *node, struct bytes item)
+{
+    struct operand value, wanted;
+    struct msgpack_head head, wanted_head;
+    enum value_type type = VALUE_NULL, wanted_type = VALUE_NULL;
+    read_operand(node->first, item, &value);
+    read_operand(node->first->next, item, &wanted);
+    if (!value_open(value.bytes, &head, &type) ||
+        !value_open(wanted.bytes, &wanted_head, &wanted_type))
+        return false;
+    struct msgpack_cursor list = msgpack_cursor_of(value.bytes);
+    switch (type) {
+    case VALUE_S:
+    case VALUE_B:
+        return type == wanted_type &&
+               (wanted_head.bytes.size == 0 ||
+                memmem(head.bytes.data, head.bytes.size, wanted_head.bytes.data,
+                       wanted_head.bytes.size) != NULL);
+    case VALUE_SS:
+    case VALUE_NS:
+    case VALUE_BS:
+        return has_member(head.bytes, wanted.bytes);
+    case VALUE_L:
+        return msgpack_read(&list, &head) &&
+               has_member(bytes_of(list.at, (size_t)(list.end - list.at)), wanted.bytes);
+    default:
+        return false;
+    }
+}
+
+static bool is_there(const struct expression *node, struct bytes item)
+{
+    struct operand operand;
+    read_operand(node->first, item, &operand);
+    return bytes_given(operand.bytes);
+}
+
+/* ---- conditions ---- */
+
+/* Nesting is bounded by the parser, a chain of ANDs or ORs by its text (EXPRESSION_SIZE_MAX). */
+static bool holds(const struct expression *node, struct bytes item)
+{
+    switch (node->kind) {
+    case EXPRESSION_AND:
+        return holds(node->first, item) && holds(node->first->next, item);
+    case EXPRESSION_OR:
+        return holds(node->first, item) || holds(node->first->next, item);
+    case EXPRESSION_NOT:
+        return !holds(node->first, item);
+    case EXPRESSION_BETWEEN:
+        return is_between(node, item);
+    case EXPRESSION_IN:
+        return is_in(node, item);
+    case EXPRESSION_ATTRIBUTE_EXISTS:
+        return is_there(node, item);
+    case EXPRESSION_ATTRIBUTE_NOT_EXISTS:
+        return !is_there(node, item);
+    case EXPRESSION_ATTRIBUTE_TYPE:
+        return has_type(node, item);
+    case EXPRESSION_BEGINS_WITH:
+        return begins(node, item);
+    case EXPRESSION_CONTAINS:
+        return contains(node, item);
+    default:
+        return compares(node, item);
+    }
+}
+
+bool condition_holds(const struct expression *tree, struct bytes item)
+{
+    return tree == NULL || holds(tree, item);
+}
