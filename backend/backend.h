@@ -14,6 +14,7 @@ struct call {
     struct arena *arena;  /* the request's; used only by whoever holds the call at the moment */
     uint64_t now_us;      /* monotonic, when the batch was read; `complete` gets it renewed */
     uint64_t deadline_us; /* monotonic; 0: none */
+    bool wants_whole;     /* GetItem: the reply is the whole item; whoever sets this projects it */
     bool is_passing;      /* memory is reused after the batch: SUBMIT_KEEP instead of PENDING */
     /* Called once after SUBMIT_PENDING, on the lane's thread, from its event loop. reply.body is
      * valid during the call. request.table is not: the table may have been deleted while the call

@@ -1,5 +1,7 @@
 #include "cache/fetch.h"
 
+#include "backend/expression/projection.h"
+
 #include "cache/room.h"
 #include "cache/write.h"
 #include "protocol/ensure.h"
@@ -76,6 +78,21 @@ static void waiting_again(struct waiting *waiting)
     lane_end(lane);
 }
 
+/* What the caller asked for of an item that came whole, so that it could be kept. */
+static void project(struct call *call)
+{
+    const struct path_node *projection = call->request.projection_tree;
+    struct reply *reply = &call->reply;
+    if (LIKELY(projection == NULL) || call->request.operation != OPERATION_GET_ITEM ||
+        reply->status != STATUS_OK || reply_is_no_item(reply->body))
+        return;
+    struct bytes body = projection_apply(projection, reply->body, call->arena);
+    if (bytes_given(body))
+        reply->body = body;
+    else
+        (void)call_fail(call, STATUS_NO_MEMORY);
+}
+
 static void reply_share(struct reply *reply, const struct reply *shared)
 {
     reply->status = shared->status;
@@ -104,6 +121,7 @@ static void waiting_woken(struct task *task)
         return;
     }
     reply_share(&call->reply, &flight->reply);
+    project(call);
     call->complete(call);
     flight_unref(flight);
 }
@@ -327,6 +345,7 @@ static void end(struct fetch *fetch)
         write_check(fetch->lane, call, fetch->probe);
     else if (fetch->probe != NULL)
         land(fetch);
+    project(call);
     call->reply.verdict = fetch->verdict;
 }
 
@@ -343,6 +362,7 @@ static enum submit send(struct fetch *fetch)
     struct call *call = fetch->call;
     fetch->complete = call->complete;
     fetch->owner = call->owner;
+    call->wants_whole = true;
     call->complete = completed;
     call->owner = fetch;
     enum submit submit = lane->below->ops->submit(lane->below, call);

@@ -1,5 +1,6 @@
 #include "cache/item_cache.h"
 
+#include "backend/expression/projection.h"
 #include "cache/fetch.h"
 
 enum { READ_UNIT_BYTES = 4096 };
@@ -39,6 +40,10 @@ static bool hit(struct cache_lane *lane, struct call *call, const struct cache_p
         return false;
     struct bytes body =
         is_negative ? BODY_NO_ITEM : entry_body(&lane->cache->memory, entry, call->arena);
+    const struct path_node *projection = call->request.projection_tree;
+    size_t whole_size = body.size;
+    if (bytes_given(body) && !is_negative && UNLIKELY(projection != NULL))
+        body = projection_apply(projection, body, call->arena);
     if (!bytes_given(body))
         return false;
     policy_touch(entry);
@@ -47,9 +52,9 @@ static bool hit(struct cache_lane *lane, struct call *call, const struct cache_p
     reply->verdict = VERDICT_HIT;
     reply->age_ms = entry_age_ms(entry, now_ms);
     reply->count = !is_negative;
-    reply->read_bytes = is_negative ? 0 : body.size;
+    reply->read_bytes = is_negative ? 0 : whole_size;
     reply->body = body;
-    count_hit(lane, is_negative, body.size);
+    count_hit(lane, is_negative, whole_size);
     return true;
 }
 

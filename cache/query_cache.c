@@ -3,7 +3,10 @@
 #include "cache/fetch.h"
 #include "protocol/ensure.h"
 
-enum { READ_UNIT_BYTES = 4096 };
+enum {
+    READ_UNIT_BYTES = 4096,
+    FORM_MAX = 4096, /* of a filter and a projection, in a key: larger ones are not cached */
+};
 
 static uint8_t *put(uint8_t *at, const void *data, size_t size)
 {
@@ -27,7 +30,7 @@ static const struct entry *page_probe(const struct cache *cache, struct probe_ro
     const struct key_interval *interval = &request->range.interval;
     struct bytes low = interval->low.size == 0 ? BYTES_LITERAL("") : interval->low;
     size_t key_size = ENTRY_KEY_PREFIX + 1 + 4 * sizeof(uint32_t) + partition->bytes.size +
-                      low.size + interval->high.size;
+                      low.size + interval->high.size + request->page_form.size;
     struct entry *probe = probe_begin(room, arena, key_size);
     if (probe == NULL)
         return NULL;
@@ -37,6 +40,7 @@ static const struct entry *page_probe(const struct cache *cache, struct probe_ro
     at = put_bytes(at, partition->bytes);
     at = put_bytes(at, low);
     at = put_bytes(at, interval->high);
+    at = put(at, request->page_form.data, request->page_form.size);
     ensure(at == probe->key + key_size);
     /* The partition's top bits, so that the page lives in its node's shard. */
     uint32_t own = cache_hash(cache, bytes_of(probe->key, key_size));
@@ -75,7 +79,8 @@ enum submit query_get(struct cache_lane *lane, struct call *call)
     struct request *request = &call->request;
     lane_section(lane);
     const struct cache_policy *policy = cache_policy(lane->cache);
-    if (UNLIKELY(request->is_consistent || !policy->is_enabled || policy->query_ttl_ms == 0))
+    if (UNLIKELY(request->is_consistent || !policy->is_enabled || policy->query_ttl_ms == 0 ||
+                 request->page_form.size > FORM_MAX))
         return fetch_alone(lane, call, NULL);
     struct partition_ref partition;
     const struct entry *probe = NULL;

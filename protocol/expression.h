@@ -9,6 +9,7 @@
 #include "protocol/key_order.h"
 
 struct expression;         /* expression_tree.h */
+struct path_node;          /* expression_path.h */
 struct expression_binding; /* expression_binding.h */
 
 /* What comes with an expression: texts and MessagePack maps, as the request has them. */

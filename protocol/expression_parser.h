@@ -4,8 +4,8 @@
  * with an expression of good syntax is noted, and told when all has been read. */
 #pragma once
 
+#include "protocol/expression_path.h"
 #include "protocol/expression_token.h"
-#include "protocol/expression_tree.h"
 
 /* What is wrong with an expression of good syntax. It is told after the syntax, and the first class
  * goes before the others, wherever in the text it was found. */
@@ -75,6 +75,11 @@ bool expression_is_function(enum expression_kind kind);
 uint32_t expression_function_operands(enum expression_kind kind);
 /* Finds the function of that name, DynamoDB's spelling. */
 bool expression_function_find(struct bytes name, enum expression_kind *out);
+
+/* Adds a path to a tree. One that does not fit to the others is a flaw, and `leaf` is then NULL.
+ * False, with the error set, without memory. */
+MUST_CHECK bool path_tree_add(struct parser *parser, struct path_node *root,
+                              const struct path_step *path, struct path_node **leaf);
 
 /* "a, b, [1]", cut at `size`. */
 void path_print(const struct path_step *path, char *out, size_t size);

@@ -23,7 +23,8 @@ struct touched {
 
 /* Body, MessagePack as in protocol/native/SPEC.md:
  *   GetItem        the item, or nil
- *   Query          array of 3: items (array), ScannedCount, LastEvaluatedKey (map or nil)
+ *   Query          array of 3: items (array; with Select COUNT their number), ScannedCount,
+ *                  LastEvaluatedKey (map or nil)
  *   PutItem, DeleteItem   the attributes that ReturnValues asks for, or nil
  *   Ping           nil
  *   table operations, Stats     map with DynamoDB's member names
@@ -32,7 +33,7 @@ struct reply {
     enum status status;
     enum verdict verdict;
     uint32_t age_ms;
-    uint32_t count;      /* items in the body */
+    uint32_t count;      /* items in the body, or their number told by it */
     uint64_t commit;     /* commit number written, or that the read saw; 0: unknown */
     uint64_t read_bytes; /* DynamoDB size of what the store examined; what a hit would cost */
     struct bytes body;

@@ -1,7 +1,7 @@
 #include "protocol/request.h"
 
 #include "protocol/encoding/msgpack.h"
-#include "protocol/expression_tree.h"
+#include "protocol/expression_form.h"
 
 const char *operation_name(enum operation operation)
 {
@@ -26,14 +26,16 @@ const char *operation_name(enum operation operation)
 
 /* What the expressions of a request say, until all is known to be right. */
 struct trees {
-    struct expression *condition, *key_condition;
+    struct expression *condition, *key_condition, *filter;
+    struct path_node *projection;
 };
 
 /* Names and values without an expression that could use them. */
 static enum status check_use(const struct request *request, struct error *error)
 {
     bool has_user = bytes_given(request->condition) || bytes_given(request->key_condition.text);
-    if (!has_user && bytes_given(request->key_condition.names))
+    bool has_names_user = has_user || bytes_given(request->projection);
+    if (!has_names_user && bytes_given(request->key_condition.names))
         return error_set(error, STATUS_VALIDATION,
                          "ExpressionAttributeNames can only be specified when using expressions");
     if (!has_user && bytes_given(request->key_condition.values))
@@ -57,7 +59,7 @@ static enum status parse_expressions(const struct request *request, struct arena
 {
     struct expression_binding binding;
     const struct expression_input *input = &request->key_condition;
-    bool needs_values = bytes_given(request->condition);
+    bool needs_values = bytes_given(request->condition) || bytes_given(request->filter);
     enum status status = check_use(request, error);
     if (status == STATUS_OK)
         status = binding_init(input->names, input->values, arena, &binding, error);
@@ -70,6 +72,11 @@ static enum status parse_expressions(const struct request *request, struct arena
         status = parse_condition(input->text, "KeyConditionExpression", &binding, arena,
                                  &out->key_condition, error);
     if (status == STATUS_OK)
+        status = parse_condition(request->filter, "FilterExpression", &binding, arena, &out->filter,
+                                 error);
+    if (status == STATUS_OK && bytes_given(request->projection))
+        status = projection_parse(request->projection, &binding, arena, &out->projection, error);
+    if (status == STATUS_OK)
         status = binding_check_all_used(&binding, error);
     return status;
 }
@@ -78,7 +85,8 @@ static bool has_expressions(const struct request *request)
 {
     const struct expression_input *input = &request->key_condition;
     return bytes_given(input->text) || bytes_given(input->names) || bytes_given(input->values) ||
-           bytes_given(request->condition);
+           bytes_given(request->condition) || bytes_given(request->filter) ||
+           bytes_given(request->projection);
 }
 
 static enum status bind_expressions(struct request *request, struct arena *arena,
@@ -88,8 +96,11 @@ static enum status bind_expressions(struct request *request, struct arena *arena
     if (LIKELY(!has_expressions(request)))
         return STATUS_OK;
     enum status status = parse_expressions(request, arena, trees, error);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
         request->condition_tree = trees->condition;
+        request->filter_tree = trees->filter;
+        request->projection_tree = trees->projection;
+    }
     return status;
 }
 
@@ -155,6 +166,69 @@ static enum status apply_start_key(struct request *request, const struct key_sch
     return STATUS_OK;
 }
 
+/* ---- pages ---- */
+
+static enum status check_select(const struct request *request, struct error *error)
+{
+    static const char *const shown[SELECTS] = {
+        [SELECT_ALL_ATTRIBUTES] = "ALL_ATTRIBUTES",
+        [SELECT_COUNT] = "only the Count",
+    };
+    if (request->select == SELECT_ALL_PROJECTED_ATTRIBUTES)
+        return error_set(error, STATUS_VALIDATION,
+                         "One or more parameter values were invalid: Select type "
+                         "ALL_PROJECTED_ATTRIBUTES is not supported for a query on a table");
+    if (request->select == SELECT_SPECIFIC_ATTRIBUTES && !bytes_given(request->projection))
+        return error_set(error, STATUS_VALIDATION,
+                         "Must specify the AttributesToGet or ProjectionExpression when choosing "
+                         "to get SPECIFIC_ATTRIBUTES");
+    if (bytes_given(request->projection) && shown[request->select] != NULL)
+        return error_set(error, STATUS_VALIDATION,
+                         "Cannot specify the ProjectionExpression when choosing to get %s",
+                         shown[request->select]);
+    return STATUS_OK;
+}
+
+static enum status refuse_filter(struct bytes name, struct error *error)
+{
+    return error_set(error, STATUS_VALIDATION,
+                     "Filter Expression can only contain non-primary key attributes: Primary key "
+                     "attribute: %.*s",
+                     (int)name.size, (const char *)name.data);
+}
+
+/* A filter must not look at the key: that is the key condition's matter. */
+static enum status check_filter(const struct expression *node, const struct key_schema *schema,
+                                struct error *error)
+{
+    if (node->kind == EXPRESSION_PATH) {
+        struct bytes name = node->path->name;
+        bool is_key = bytes_equal(name, schema->partition.name) ||
+                      (key_schema_has_sort(schema) && bytes_equal(name, schema->sort.name));
+        return is_key ? refuse_filter(name, error) : STATUS_OK;
+    }
+    enum status status = STATUS_OK;
+    for (const struct expression *operand = node->first; operand != NULL && status == STATUS_OK;
+         operand = operand->next)
+        status = check_filter(operand, schema, error);
+    return status;
+}
+
+static enum status make_page_form(const struct request *request, struct arena *arena,
+                                  struct bytes *out, struct error *error)
+{
+    bool is_count = request->select == SELECT_COUNT;
+    *out = BYTES_LITERAL("");
+    if (LIKELY(request->filter_tree == NULL && request->projection_tree == NULL && !is_count))
+        return STATUS_OK;
+    struct bytes form =
+        expression_form(request->filter_tree, request->projection_tree, is_count, arena);
+    if (!bytes_given(form))
+        return error_set(error, STATUS_NO_MEMORY, "%s", "");
+    *out = form;
+    return STATUS_OK;
+}
+
 static enum status bind_query(struct request *request, const struct key_schema *schema,
                               struct arena *arena, struct error *error)
 {
@@ -164,9 +238,15 @@ static enum status bind_query(struct request *request, const struct key_schema *
                          "specified in the request.");
     struct key_condition range;
     struct trees trees;
-    enum status status = bind_expressions(request, arena, &trees, error);
+    enum status status = check_select(request, error);
+    if (status == STATUS_OK)
+        status = bind_expressions(request, arena, &trees, error);
     if (status == STATUS_OK)
         status = key_condition_of_tree(trees.key_condition, schema, arena, &range, error);
+    if (status == STATUS_OK && trees.filter != NULL)
+        status = check_filter(trees.filter, schema, error);
+    if (status == STATUS_OK)
+        status = make_page_form(request, arena, &request->page_form, error);
     if (status == STATUS_OK && bytes_given(request->start_key))
         status = apply_start_key(request, schema, arena, &range, error);
     if (status == STATUS_OK)
@@ -179,10 +259,13 @@ enum status request_bind(struct request *request, const struct table *table, str
 {
     if (request->table != NULL)
         return STATUS_OK;
+    struct trees trees;
     enum status status = STATUS_OK;
     switch (request->operation) {
     case OPERATION_GET_ITEM:
-        status = bind_key(request, &table->key, arena, error);
+        status = bind_expressions(request, arena, &trees, error);
+        if (LIKELY(status == STATUS_OK))
+            status = bind_key(request, &table->key, arena, error);
         break;
     case OPERATION_DELETE_ITEM:
         status = bind_write(request, arena, error);

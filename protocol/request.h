@@ -32,6 +32,16 @@ enum return_values {
 };
 enum { RETURN_VALUES = 5 };
 
+/* What a page shows. Numbers as above. */
+enum select {
+    SELECT_NOT_GIVEN = 0, /* whole items, or what a projection says */
+    SELECT_ALL_ATTRIBUTES = 1,
+    SELECT_ALL_PROJECTED_ATTRIBUTES = 2,
+    SELECT_SPECIFIC_ATTRIBUTES = 3,
+    SELECT_COUNT = 4,
+};
+enum { SELECTS = 5 };
+
 /* "GetItem", ...; "Unknown" for others. */
 const char *operation_name(enum operation operation);
 
@@ -49,7 +59,10 @@ struct request {
     struct bytes item;       /* PutItem: MessagePack map; canonical after request_bind */
     /* Its names and values are those of the other expressions too. */
     struct expression_input key_condition;
-    struct bytes condition; /* PutItem, DeleteItem: ConditionExpression */
+    struct bytes condition;  /* PutItem, DeleteItem: ConditionExpression */
+    struct bytes filter;     /* Query: FilterExpression */
+    struct bytes projection; /* GetItem, Query: ProjectionExpression */
+    enum select select;      /* Query */
     enum return_values return_values;
     struct bytes start_key;  /* Query: ExclusiveStartKey, MessagePack map */
     struct bytes definition; /* CreateTable: MessagePack map with DynamoDB's member names */
@@ -59,7 +72,11 @@ struct request {
     struct item_key item_key;   /* GetItem, PutItem, DeleteItem */
     struct key_condition range; /* Query: start key applied, so exactly what is to be read */
     size_t item_size;           /* PutItem: DynamoDB's size */
-    const struct expression *condition_tree; /* NULL: none */
+    /* What the expressions say; NULL: not given. */
+    const struct expression *condition_tree, *filter_tree;
+    const struct path_node *projection_tree;
+    struct bytes page_form; /* Query: filter, projection and Select in one form that does not depend
+                               on aliases (expression_form.h); empty: whole items, all of them */
 };
 
 /* Binds a GetItem, PutItem, DeleteItem or Query to its table: key attributes become key bytes, the

@@ -76,7 +76,8 @@ struct action {
     /* Query */
     struct buffer page; /* room for heads, then items */
     uint64_t examined_bytes;
-    uint32_t count;
+    uint32_t examined_count;
+    uint32_t count; /* of them, those that the filter lets through */
     bool is_cut, has_no_memory;
     struct bytes last_key; /* of the item that ended the page: primary key, arena memory */
     /* DescribeTable */

@@ -1,6 +1,7 @@
 #include "backend/engine/action.h"
 #include "backend/engine/record.h"
 #include "backend/expression/evaluate.h"
+#include "backend/expression/projection.h"
 
 #include "protocol/encoding/msgpack.h"
 #include "protocol/ensure.h"
@@ -26,7 +27,12 @@ static enum submit get_done(struct action *action)
 {
     struct reply *reply = &action->call->reply;
     struct bytes item = action->reads[READ_ITEM].value;
+    const struct path_node *projection = action->call->request.projection_tree;
     reply->body = bytes_given(item) ? item : body_nil;
+    if (bytes_given(item) && projection != NULL && !action->call->wants_whole)
+        reply->body = projection_apply(projection, item, action->call->arena);
+    if (!bytes_given(reply->body))
+        return action_fail(action, STATUS_NO_MEMORY);
     reply->count = bytes_given(item) ? 1 : 0;
     reply->read_bytes = bytes_given(item) ? item_size(item) : 0;
     reply->commit = action->read.commit;

@@ -1,12 +1,15 @@
 #include "backend/engine/action.h"
 #include "backend/engine/record.h"
+#include "backend/expression/evaluate.h"
+#include "backend/expression/projection.h"
 
 #include "protocol/encoding/msgpack.h"
 #include "protocol/ensure.h"
 #include "protocol/hash.h"
 
 /* Items are collected behind room for the longest heads, so that a body of any count is one piece:
- * array of 3, array of n, items, ScannedCount, LastEvaluatedKey or nil. */
+ * array of 3, array of n, items, ScannedCount, LastEvaluatedKey or nil; with Select COUNT a number
+ * in place of the items. */
 enum {
     HEADS_MAX = 1 + 5,
     MSGPACK_ARRAY_3 = 0x93,
@@ -25,18 +28,38 @@ static struct action *action_of(const struct kv_read *read)
 
 /* ---- collecting, on whatever thread reads ---- */
 
-/* Ends the page with the item that reaches Limit or 1 MB, never by looking at the next one. */
+/* Takes into the page what the request wants to see of an item. */
+static bool collect(struct action *action, struct bytes item)
+{
+    const struct request *request = &action->call->request;
+    struct buffer *page = &action->page;
+    if (!condition_holds(request->filter_tree, item))
+        return true;
+    action->count++;
+    if (request->select == SELECT_COUNT)
+        return true;
+    if (request->projection_tree == NULL)
+        return buffer_append(page, item);
+    if (!buffer_reserve(page, item.size))
+        return false;
+    page->size += projection_write(request->projection_tree, item, page->data + page->size);
+    return true;
+}
+
+/* Ends the page with the item that reaches Limit or 1 MB, never by looking at the next one. Both
+ * count what was examined: a filter leaves out of the page, not out of the reading. */
 static bool query_visit(struct kv_read *read, struct bytes key, struct bytes item)
 {
     struct action *action = action_of(read);
     struct arena *arena = action->call->arena;
-    if (!buffer_append(&action->page, item)) {
+    if (!collect(action, item)) {
         action->has_no_memory = true;
         return false;
     }
-    action->count++;
+    action->examined_count++;
     action->examined_bytes += item_size(item);
-    if (action->count != action->call->request.limit && action->examined_bytes < PAGE_BYTES_MAX)
+    if (action->examined_count != action->call->request.limit &&
+        action->examined_bytes < PAGE_BYTES_MAX)
         return true;
     action->is_cut = true;
     action->last_key =
@@ -84,7 +107,7 @@ static bool finish_body(struct action *action, struct bytes *body)
     struct buffer *page = &action->page;
     const struct key_schema *schema = &action->call->request.table->key;
     uint8_t head[5];
-    size_t size = uint_head(head, action->count);
+    size_t size = uint_head(head, action->examined_count);
     if (!buffer_append(page, bytes_of(head, size)))
         return false;
     bool is_whole = action->is_cut
@@ -92,7 +115,8 @@ static bool finish_body(struct action *action, struct bytes *body)
                         : buffer_append(page, body_nil);
     if (!is_whole)
         return false;
-    size = array_head(head, action->count);
+    bool is_count = action->call->request.select == SELECT_COUNT;
+    size = is_count ? uint_head(head, action->count) : array_head(head, action->count);
     size_t begin = HEADS_MAX - 1 - size;
     page->data[begin] = MSGPACK_ARRAY_3;
     memcpy(page->data + begin + 1, head, size);

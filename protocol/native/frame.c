@@ -20,12 +20,15 @@ static const struct operation_row operations[OPERATIONS] = {
     [OPERATION_HELLO] = {BIT(PARAMETER_VERSION), BIT(PARAMETER_FEATURES) | BIT(PARAMETER_CLIENT)},
     [OPERATION_PING] = {0, EVERYWHERE},
     [OPERATION_GET_ITEM] = {BIT(PARAMETER_TABLE) | BIT(PARAMETER_KEY),
-                            EVERYWHERE | BIT(PARAMETER_CONSISTENT)},
+                            EVERYWHERE | BIT(PARAMETER_CONSISTENT) | BIT(PARAMETER_NAMES) |
+                                BIT(PARAMETER_PROJECTION)},
     [OPERATION_PUT_ITEM] = {BIT(PARAMETER_TABLE) | BIT(PARAMETER_ITEM), EVERYWHERE | CONDITIONAL},
     [OPERATION_DELETE_ITEM] = {BIT(PARAMETER_TABLE) | BIT(PARAMETER_KEY), EVERYWHERE | CONDITIONAL},
     [OPERATION_QUERY] = {BIT(PARAMETER_TABLE) | BIT(PARAMETER_KEY_CONDITION),
-                         EVERYWHERE | ALIASES | BIT(PARAMETER_CONSISTENT) | BIT(PARAMETER_FORWARD) |
-                             BIT(PARAMETER_LIMIT) | BIT(PARAMETER_START_KEY)},
+                         EVERYWHERE | ALIASES | BIT(PARAMETER_CONSISTENT) | BIT(PARAMETER_FILTER) |
+                             BIT(PARAMETER_PROJECTION) | BIT(PARAMETER_SELECT) |
+                             BIT(PARAMETER_FORWARD) | BIT(PARAMETER_LIMIT) |
+                             BIT(PARAMETER_START_KEY)},
     [OPERATION_CREATE_TABLE] = {BIT(PARAMETER_DEFINITION), EVERYWHERE},
     [OPERATION_DESCRIBE_TABLE] = {BIT(PARAMETER_TABLE), EVERYWHERE},
     [OPERATION_LIST_TABLES] = {0, EVERYWHERE | BIT(PARAMETER_LIMIT) | BIT(PARAMETER_START_TABLE)},
@@ -54,6 +57,9 @@ static const char *const parameter_names[] = {
     [PARAMETER_CLIENT] = "client",
     [PARAMETER_CONDITION] = "ConditionExpression",
     [PARAMETER_RETURN_VALUES] = "ReturnValues",
+    [PARAMETER_FILTER] = "FilterExpression",
+    [PARAMETER_PROJECTION] = "ProjectionExpression",
+    [PARAMETER_SELECT] = "Select",
 };
 enum { PARAMETERS = sizeof parameter_names / sizeof parameter_names[0] };
 
@@ -139,6 +145,15 @@ static bool read_parameter(struct msgpack_cursor *cursor, enum frame_parameter p
         if (!read_choice(cursor, RETURN_VALUES, &choice))
             return false;
         request->return_values = (enum return_values)choice;
+        return true;
+    case PARAMETER_FILTER:
+        return msgpack_read_str(cursor, &request->filter);
+    case PARAMETER_PROJECTION:
+        return msgpack_read_str(cursor, &request->projection);
+    case PARAMETER_SELECT:
+        if (!read_choice(cursor, SELECTS, &choice))
+            return false;
+        request->select = (enum select)choice;
         return true;
     }
     return false;
@@ -481,6 +496,12 @@ static struct outgoing outgoing_parameter(enum frame_parameter parameter,
         return out_str(request->condition);
     case PARAMETER_RETURN_VALUES:
         return out_number(request->return_values);
+    case PARAMETER_FILTER:
+        return out_str(request->filter);
+    case PARAMETER_PROJECTION:
+        return out_str(request->projection);
+    case PARAMETER_SELECT:
+        return out_number(request->select);
     }
     return (struct outgoing){.form = OUT_NONE};
 }

@@ -40,6 +40,9 @@ enum frame_parameter {
     PARAMETER_CLIENT = 17,        /* str, Hello: who it is, for the log */
     PARAMETER_CONDITION = 18,     /* str */
     PARAMETER_RETURN_VALUES = 19, /* uint, enum return_values */
+    PARAMETER_FILTER = 20,        /* str */
+    PARAMETER_PROJECTION = 21,    /* str */
+    PARAMETER_SELECT = 22,        /* uint, enum select */
 };
 
 /* Keys of a reply's meta map. */

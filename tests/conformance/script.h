@@ -10,8 +10,11 @@
  *       -> {..}                                 put, delete: what ReturnValues asks for
  *     query T "p = :p AND s > :s" values {..} names {..} start {..} limit 2 backward
  *       -> page 2                               items in the page; their order and bytes follow
+ *       -> page 2 of 5                          likewise, and ScannedCount
  *       -> {..}                                 (none listed: only the number counts)
  *       -> last {..}                            LastEvaluatedKey; not listed: there is none
+ *     get T {KEY} show "a, b[0]"                ProjectionExpression; also query
+ *     query T ".." filter ".." select COUNT     FilterExpression, Select
  *     define {..}                               CreateTable with plain JSON
  *     describe T    drop T    list [LIMIT [START]]
  *       -> contains "ItemCount":2               of the body as plain JSON
