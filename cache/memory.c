@@ -14,6 +14,9 @@ enum {
     TRIM_MAX = 16,         /* runs a call */
     HUGE_PAGES_FROM = 64 << 20,
     HUGE_PAGE = 2 << 20,
+    SMALL_PAGE = 4096,
+    TABLE_FROM = 64 << 10,
+    TABLE_ALIGN = 64,
     EVACUATION_PASSES_MAX = 16, /* tries to empty one run */
 };
 
@@ -73,7 +76,10 @@ bool memory_open(struct memory *memory, size_t budget, size_t kept_back)
     memory->run_count = (uint32_t)(budget / memory->run_size);
     memory->mapping_size = memory->run_count * memory->run_size;
     classes_init(memory);
-    memory->mapped_size = memory->mapping_size + HUGE_PAGE;
+    bool wants_huge_pages = memory->mapping_size >= HUGE_PAGES_FROM;
+    size_t tables_at = (memory->mapping_size + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
+    memory->tables_size = wants_huge_pages ? budget / 4 : 0;
+    memory->mapped_size = tables_at + memory->tables_size + HUGE_PAGE;
     memory->mapping = mmap(NULL, memory->mapped_size, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory->mapping == MAP_FAILED)
@@ -88,8 +94,11 @@ bool memory_open(struct memory *memory, size_t budget, size_t kept_back)
     }
     /* Fewer page faults and TLB misses where the system has huge pages to give; an advice. Small
      * budgets would be overdrawn by whole huge pages. */
-    if (memory->mapping_size >= HUGE_PAGES_FROM)
-        memory->has_huge_pages = madvise(memory->base, memory->mapping_size, MADV_HUGEPAGE) == 0;
+    if (wants_huge_pages)
+        memory->has_huge_pages =
+            madvise(memory->base, tables_at + memory->tables_size, MADV_HUGEPAGE) == 0;
+    if (memory->has_huge_pages)
+        memory->tables = memory->base + tables_at;
     mutex_init(&memory->lock);
     return memory_charge(memory, memory->run_count * sizeof *memory->runs);
 }
@@ -128,6 +137,34 @@ void memory_uncharge(struct memory *memory, size_t size)
     memory_sub(&memory->used, size);
 }
 
+/* A look-up in an index spread over small pages costs a walk of the page table, too. So they lie
+ * side by side on huge pages; they are so few and live so long that their place is not used again,
+ * only their memory goes back. NULL: not large, or no place. */
+static void *table_alloc(struct memory *memory, size_t size)
+{
+    if (memory->tables == NULL || size < TABLE_FROM)
+        return NULL;
+    size_t room = (size + TABLE_ALIGN - 1) & ~(size_t)(TABLE_ALIGN - 1);
+    size_t at = memory_figure(&memory->tables_used);
+    do {
+        if (room > memory->tables_size - at)
+            return NULL;
+    } while (!atomic_compare_exchange_weak_explicit(&memory->tables_used, &at, at + room,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return memory->tables + at;
+}
+
+static bool table_free(struct memory *memory, uint8_t *block, size_t size)
+{
+    if (memory->tables == NULL || block < memory->tables ||
+        block >= memory->tables + memory->tables_size)
+        return false;
+    uint8_t *first = block + (size_t)(-(uintptr_t)block & (SMALL_PAGE - 1));
+    uint8_t *end = block + size - ((uintptr_t)(block + size) & (SMALL_PAGE - 1));
+    (void)madvise(first, (size_t)(end - first), MADV_DONTNEED);
+    return true;
+}
+
 static void *heap_alloc(struct memory *memory, size_t size, size_t limit)
 {
     if (!charge(memory, size + HEAP_OVERHEAD, limit))
@@ -143,6 +180,18 @@ void *memory_heap_alloc(struct memory *memory, size_t size)
     return heap_alloc(memory, size, memory->budget - memory->kept_back);
 }
 
+void *memory_heap_alloc_table(struct memory *memory, size_t size)
+{
+    if (!memory_charge(memory, size + HEAP_OVERHEAD))
+        return NULL;
+    void *block = table_alloc(memory, size);
+    if (block == NULL)
+        block = malloc(size);
+    if (block == NULL)
+        memory_uncharge(memory, size + HEAP_OVERHEAD);
+    return block;
+}
+
 void *memory_heap_alloc_kept(struct memory *memory, size_t size)
 {
     return heap_alloc(memory, size, memory->budget);
@@ -152,7 +201,8 @@ void memory_heap_free(struct memory *memory, void *block, size_t size)
 {
     if (block == NULL)
         return;
-    free(block);
+    if (!table_free(memory, block, size))
+        free(block);
     memory_uncharge(memory, size + HEAP_OVERHEAD);
 }
 

@@ -51,6 +51,8 @@ struct memory {
     size_t mapped_size;
     size_t budget, mapping_size, run_size;
     size_t kept_back; /* part of the budget for lanes and policies, so that they always find room */
+    uint8_t *tables;  /* indexes, on huge pages; NULL where there are none */
+    size_t tables_size;
     uint32_t run_count;
     uint8_t class_count;
     uint8_t class_by_units[SLOT_MAX / SLOT_UNIT + 1];
@@ -74,6 +76,7 @@ struct memory {
     atomic_size_t deferred; /* slot and heap bytes that wait for a grace period */
     atomic_size_t heap;     /* the part of `used` that is not runs */
     atomic_size_t tails;    /* the part of runs that is too short for a slot */
+    atomic_size_t tables_used;
 };
 
 #define RUN_NONE UINT32_MAX
@@ -94,6 +97,8 @@ size_t memory_free(struct memory *memory, void *slot);
 /* Bytes from the heap, charged. */
 MUST_CHECK void *memory_heap_alloc(struct memory *memory, size_t size);
 void memory_heap_free(struct memory *memory, void *block, size_t size);
+/* The same for what is large, lives long and is looked up at random. */
+MUST_CHECK void *memory_heap_alloc_table(struct memory *memory, size_t size);
 /* The same from what is kept back. */
 MUST_CHECK void *memory_heap_alloc_kept(struct memory *memory, size_t size);
 /* Charges `size` bytes that somebody else allocates. */

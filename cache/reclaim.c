@@ -57,7 +57,7 @@ void reclaim_heap(struct reclaimer *reclaimer, void *block)
 void *reclaim_heap_alloc(struct memory *memory, size_t size, bool is_kept)
 {
     struct heap_block *head = is_kept ? memory_heap_alloc_kept(memory, sizeof *head + size)
-                                      : memory_heap_alloc(memory, sizeof *head + size);
+                                      : memory_heap_alloc_table(memory, sizeof *head + size);
     if (head == NULL)
         return NULL;
     head->size = size;
