@@ -90,6 +90,15 @@ MUST_CHECK static inline bool msgpack_read(struct msgpack_cursor *cursor, struct
         cursor->at++;
         return true;
     }
+    if ((lead & 0xf0) == 0x90) {
+        uint32_t count = lead & 0x0f;
+        if (UNLIKELY(count > left))
+            return false;
+        out->kind = MSGPACK_ARRAY;
+        out->count = count;
+        cursor->at++;
+        return true;
+    }
     return msgpack_read_any(cursor, out);
 }
 

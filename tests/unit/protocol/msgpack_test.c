@@ -207,7 +207,7 @@ static void shorthands_take_one_kind_only(void **state)
     struct msgpack_cursor cursor = msgpack_cursor_of(BYTES_LITERAL("\x07\xa1x\x92\x01\x02\x81"));
     uint64_t integer = 0;
     uint32_t count = 0;
-    struct bytes text;
+    struct bytes text = BYTES_NONE;
     struct msgpack_cursor start = cursor;
     assert_false(msgpack_read_str(&start, &text));
     assert_true(msgpack_read_uint(&cursor, &integer));
