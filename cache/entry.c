@@ -292,6 +292,7 @@ struct page_head page_head_of(const struct entry *page)
 void page_head_set_node(struct entry *page, struct node *node, uint32_t node_slot)
 {
     uint8_t *front = page->key + page->key_size;
+    // cppcheck-suppress pointerSize - it is the pointer that is kept
     memcpy(front + offsetof(struct page_head, node), &node, sizeof(struct node *));
     memcpy(front + offsetof(struct page_head, node_slot), &node_slot, sizeof node_slot);
 }
