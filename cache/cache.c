@@ -271,6 +271,7 @@ enum submit lane_submit(struct cache_lane *lane, struct call *call)
         return pass(lane, call);
     case OPERATION_PUT_ITEM:
     case OPERATION_DELETE_ITEM:
+    case OPERATION_UPDATE_ITEM:
     case OPERATION_CREATE_TABLE:
     case OPERATION_DELETE_TABLE:
         break;

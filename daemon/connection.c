@@ -261,7 +261,8 @@ static void parked_destroy(struct parked *parked)
 static bool is_write(enum operation operation)
 {
     return operation == OPERATION_PUT_ITEM || operation == OPERATION_DELETE_ITEM ||
-           operation == OPERATION_CREATE_TABLE || operation == OPERATION_DELETE_TABLE;
+           operation == OPERATION_UPDATE_ITEM || operation == OPERATION_CREATE_TABLE ||
+           operation == OPERATION_DELETE_TABLE;
 }
 
 static void throttle(struct worker *worker, struct reply *reply)

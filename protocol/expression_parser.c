@@ -33,6 +33,10 @@ static const struct kind_row kinds[] = {
     [EXPRESSION_AND] = {"AND", 0, false},
     [EXPRESSION_OR] = {"OR", 0, false},
     [EXPRESSION_NOT] = {"NOT", 0, false},
+    [EXPRESSION_PLUS] = {"+", 0, false},
+    [EXPRESSION_MINUS] = {"-", 0, false},
+    [EXPRESSION_IF_NOT_EXISTS] = {"if_not_exists", 2, true},
+    [EXPRESSION_LIST_APPEND] = {"list_append", 2, true},
 };
 
 const char *expression_kind_name(enum expression_kind kind)
@@ -150,6 +154,17 @@ bool parser_take(struct parser *parser, enum token_kind kind)
         return false;
     }
     parser_advance(parser);
+    return true;
+}
+
+bool parser_enter(struct parser *parser)
+{
+    if (parser->nesting == EXPRESSION_NESTING_MAX) {
+        (void)error_set(parser->error, STATUS_VALIDATION,
+                        "Invalid %s: The expression is nested too deeply", parser->what);
+        return false;
+    }
+    parser->nesting++;
     return true;
 }
 

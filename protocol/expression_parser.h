@@ -58,6 +58,10 @@ void *parser_refuse_memory(struct parser *parser);
 /* Goes past a token of that kind; false, with the error set, when another one is next. */
 MUST_CHECK bool parser_take(struct parser *parser, enum token_kind kind);
 
+/* One level deeper; `nesting` is counted down by the caller. False, with the error set, when that
+ * is too deep. */
+MUST_CHECK bool parser_enter(struct parser *parser);
+
 /* NULL with the error set; so are those that follow. */
 struct expression *parser_make_node(struct parser *parser, enum expression_kind kind);
 struct expression *parser_make_binary(struct parser *parser, enum expression_kind kind,

@@ -183,8 +183,15 @@ static bool parse_operands(struct parser *parser, struct expression *node)
 static enum expression_kind function_kind(struct parser *parser, struct bytes name)
 {
     enum expression_kind kind;
-    if (expression_function_find(name, &kind))
+    bool is_found = expression_function_find(name, &kind);
+    if (is_found && kind < EXPRESSION_PLUS)
         return kind;
+    if (is_found) {
+        parser_note_flaw(parser, FLAW_MISUSED_FUNCTION,
+                         "The function is not allowed in a condition expression; function: %s",
+                         expression_kind_name(kind));
+        return EXPRESSION_CONTAINS;
+    }
     parser_note_flaw(parser, FLAW_UNKNOWN_FUNCTION, "Invalid function name; function: %.*s",
                      (int)name.size, (const char *)name.data);
     return EXPRESSION_CONTAINS; /* any: the flaw stops the expression */
@@ -214,21 +221,10 @@ static struct expression *parse_function(struct parser *parser)
 
 static struct expression *parse_or(struct parser *parser);
 
-static bool enter(struct parser *parser)
-{
-    if (parser->nesting == EXPRESSION_NESTING_MAX) {
-        (void)error_set(parser->error, STATUS_VALIDATION,
-                        "Invalid %s: The expression is nested too deeply", parser->what);
-        return false;
-    }
-    parser->nesting++;
-    return true;
-}
-
 /* ( condition ) or ( operand ) */
 static struct expression *parse_group(struct parser *parser)
 {
-    if (!enter(parser))
+    if (!parser_enter(parser))
         return NULL;
     parser_advance(parser);
     struct expression *node = parse_or(parser);
@@ -331,7 +327,7 @@ static struct expression *parse_not(struct parser *parser)
 {
     if (parser->now.kind != TOKEN_NOT)
         return parse_comparison(parser);
-    if (!enter(parser))
+    if (!parser_enter(parser))
         return NULL;
     parser_advance(parser);
     struct expression *operand = parse_not(parser);

@@ -35,6 +35,11 @@ enum expression_kind {
     EXPRESSION_AND,
     EXPRESSION_OR,
     EXPRESSION_NOT,
+    /* Values in updates only */
+    EXPRESSION_PLUS,
+    EXPRESSION_MINUS,
+    EXPRESSION_IF_NOT_EXISTS, /* also a function, as the next */
+    EXPRESSION_LIST_APPEND,
 };
 
 /* A step of a document path: .name or [index]. */

@@ -103,6 +103,26 @@ static enum status refuse_text(struct bytes text, struct error *error)
                      (const char *)text.data);
 }
 
+/* `leading`: exponent of the leading digit. */
+static enum status check_magnitude(int64_t leading, struct error *error)
+{
+    if (leading > LEADING_EXPONENT_MAX)
+        return error_set(error, STATUS_VALIDATION,
+                         "Number overflow. Attempting to store a number with magnitude larger "
+                         "than supported range");
+    if (leading < LEADING_EXPONENT_MIN)
+        return error_set(error, STATUS_VALIDATION,
+                         "Number underflow. Attempting to store a number with magnitude smaller "
+                         "than supported range");
+    return STATUS_OK;
+}
+
+static enum status refuse_digits(struct error *error)
+{
+    return error_set(error, STATUS_VALIDATION,
+                     "Attempting to store more than 38 significant digits in a Number");
+}
+
 /* What a text says before limits are applied: coefficient x 10^exponent. */
 struct scan {
     wide coefficient;
@@ -188,17 +208,11 @@ enum status number_parse(struct bytes text, struct number *out, struct error *er
         return STATUS_OK;
     }
     int64_t leading = scan.exponent + scan.digits - 1;
-    if (leading > LEADING_EXPONENT_MAX)
-        return error_set(error, STATUS_VALIDATION,
-                         "Number overflow. Attempting to store a number with magnitude larger "
-                         "than supported range");
-    if (leading < LEADING_EXPONENT_MIN)
-        return error_set(error, STATUS_VALIDATION,
-                         "Number underflow. Attempting to store a number with magnitude smaller "
-                         "than supported range");
+    enum status status = check_magnitude(leading, error);
+    if (status != STATUS_OK)
+        return status;
     if (scan.is_too_long)
-        return error_set(error, STATUS_VALIDATION,
-                         "Attempting to store more than 38 significant digits in a Number");
+        return refuse_digits(error);
     struct number number = {scan.coefficient, (int16_t)scan.exponent, scan.is_negative};
     strip_zeros(&number);
     *out = number;
@@ -326,6 +340,62 @@ bool number_to_int(const struct number *number, int64_t *out)
 bool number_to_uint(const struct number *number, uint64_t *out)
 {
     return !number->is_negative && whole_magnitude(number, out);
+}
+
+/* ---- sums ---- */
+
+/* Neither is zero; `high` has the larger exponent, or the same. Scaled to the exponent of `low`,
+ * the coefficient of `high` may get so large that no sum of 38 digits is possible: if it exceeds 2
+ * x 10^38, the other cannot bring it below 10^38, and if the exponents differ, the last digit of
+ * the sum is that of `low`, which is not zero. */
+static bool sum_up(const struct number *high, const struct number *low, struct number *out)
+{
+    int shift = high->exponent - low->exponent;
+    wide most = 2 * power_of_ten(DIGITS_MAX);
+    if (shift > DIGITS_MAX || high->coefficient > most / power_of_ten(shift))
+        return false;
+    wide scaled = high->coefficient * power_of_ten(shift);
+    struct number sum = {.exponent = low->exponent, .is_negative = high->is_negative};
+    if (high->is_negative == low->is_negative) {
+        sum.coefficient = scaled + low->coefficient;
+    } else if (scaled >= low->coefficient) {
+        sum.coefficient = scaled - low->coefficient;
+    } else {
+        sum.coefficient = low->coefficient - scaled;
+        sum.is_negative = low->is_negative;
+    }
+    strip_zeros(&sum);
+    *out = sum;
+    return sum.coefficient < power_of_ten(DIGITS_MAX);
+}
+
+enum status number_add(const struct number *a, const struct number *b, struct number *out,
+                       struct error *error)
+{
+    struct number sum;
+    if (a->coefficient == 0 || b->coefficient == 0) {
+        *out = a->coefficient == 0 ? *b : *a;
+        return STATUS_OK;
+    }
+    bool is_ordered = a->exponent >= b->exponent;
+    if (!sum_up(is_ordered ? a : b, is_ordered ? b : a, &sum))
+        return refuse_digits(error);
+    if (sum.coefficient != 0) {
+        int leading = sum.exponent + count_digits(sum.coefficient) - 1;
+        enum status status = check_magnitude(leading, error);
+        if (status != STATUS_OK)
+            return status;
+    }
+    *out = sum;
+    return STATUS_OK;
+}
+
+enum status number_subtract(const struct number *a, const struct number *b, struct number *out,
+                            struct error *error)
+{
+    struct number negative = *b;
+    negative.is_negative = !b->is_negative && b->coefficient != 0;
+    return number_add(a, &negative, out, error);
 }
 
 /* ---- ordered bytes ---- */

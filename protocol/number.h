@@ -30,6 +30,14 @@ size_t number_print(const struct number *number, char out[NUMBER_TEXT_MAX]);
 /* By value: negative, 0 or positive. */
 int number_compare(const struct number *a, const struct number *b);
 
+/* Exactly, within the limits of a number.
+ * Errors: STATUS_VALIDATION with DynamoDB's text: more than 38 significant digits, too large or too
+ * small a magnitude; `out` is then untouched. */
+MUST_CHECK enum status number_add(const struct number *a, const struct number *b,
+                                  struct number *out, struct error *error);
+MUST_CHECK enum status number_subtract(const struct number *a, const struct number *b,
+                                       struct number *out, struct error *error);
+
 struct number number_from_int(int64_t integer);
 struct number number_from_uint(uint64_t integer);
 

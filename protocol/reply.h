@@ -25,7 +25,7 @@ struct touched {
  *   GetItem        the item, or nil
  *   Query          array of 3: items (array; with Select COUNT their number), ScannedCount,
  *                  LastEvaluatedKey (map or nil)
- *   PutItem, DeleteItem   the attributes that ReturnValues asks for, or nil
+ *   PutItem, DeleteItem, UpdateItem   the attributes that ReturnValues asks for, or nil
  *   Ping           nil
  *   table operations, Stats     map with DynamoDB's member names
  * Not used when status is not OK. */

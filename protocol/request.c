@@ -2,6 +2,7 @@
 
 #include "protocol/encoding/msgpack.h"
 #include "protocol/expression_form.h"
+#include "protocol/expression_update.h"
 
 const char *operation_name(enum operation operation)
 {
@@ -17,6 +18,7 @@ const char *operation_name(enum operation operation)
         [OPERATION_LIST_TABLES] = "ListTables",
         [OPERATION_DELETE_TABLE] = "DeleteTable",
         [OPERATION_STATS] = "Stats",
+        [OPERATION_UPDATE_ITEM] = "UpdateItem",
     };
     size_t number = (size_t)operation;
     return number < OPERATIONS ? names[number] : "Unknown";
@@ -27,13 +29,15 @@ const char *operation_name(enum operation operation)
 /* What the expressions of a request say, until all is known to be right. */
 struct trees {
     struct expression *condition, *key_condition, *filter;
-    struct path_node *projection;
+    struct path_node *projection, *update;
 };
 
 /* Names and values without an expression that could use them. */
 static enum status check_use(const struct request *request, struct error *error)
 {
-    bool has_user = bytes_given(request->condition) || bytes_given(request->key_condition.text);
+    bool is_update = request->operation == OPERATION_UPDATE_ITEM;
+    bool has_user = bytes_given(request->condition) || bytes_given(request->key_condition.text) ||
+                    bytes_given(request->update);
     bool has_names_user = has_user || bytes_given(request->projection);
     if (!has_names_user && bytes_given(request->key_condition.names))
         return error_set(error, STATUS_VALIDATION,
@@ -42,7 +46,8 @@ static enum status check_use(const struct request *request, struct error *error)
         return error_set(error, STATUS_VALIDATION,
                          "ExpressionAttributeValues can only be specified when using expressions: "
                          "%s",
-                         "ConditionExpression is null");
+                         is_update ? "UpdateExpression and ConditionExpression are null"
+                                   : "ConditionExpression is null");
     return STATUS_OK;
 }
 
@@ -59,12 +64,15 @@ static enum status parse_expressions(const struct request *request, struct arena
 {
     struct expression_binding binding;
     const struct expression_input *input = &request->key_condition;
-    bool needs_values = bytes_given(request->condition) || bytes_given(request->filter);
+    bool needs_values = bytes_given(request->condition) || bytes_given(request->filter) ||
+                        bytes_given(request->update);
     enum status status = check_use(request, error);
     if (status == STATUS_OK)
         status = binding_init(input->names, input->values, arena, &binding, error);
     if (status == STATUS_OK && needs_values)
         status = binding_encode(&binding, arena, error);
+    if (status == STATUS_OK && bytes_given(request->update))
+        status = update_parse(request->update, &binding, arena, &out->update, error);
     if (status == STATUS_OK)
         status = parse_condition(request->condition, "ConditionExpression", &binding, arena,
                                  &out->condition, error);
@@ -86,7 +94,7 @@ static bool has_expressions(const struct request *request)
     const struct expression_input *input = &request->key_condition;
     return bytes_given(input->text) || bytes_given(input->names) || bytes_given(input->values) ||
            bytes_given(request->condition) || bytes_given(request->filter) ||
-           bytes_given(request->projection);
+           bytes_given(request->projection) || bytes_given(request->update);
 }
 
 static enum status bind_expressions(struct request *request, struct arena *arena,
@@ -100,6 +108,7 @@ static enum status bind_expressions(struct request *request, struct arena *arena
         request->condition_tree = trees->condition;
         request->filter_tree = trees->filter;
         request->projection_tree = trees->projection;
+        request->update_tree = trees->update;
     }
     return status;
 }
@@ -164,6 +173,38 @@ static enum status apply_start_key(struct request *request, const struct key_sch
     else if (!bytes_next(sort, arena, &range->interval.low))
         return error_set(error, STATUS_NO_MEMORY, "%s", "");
     return STATUS_OK;
+}
+
+/* ---- updates ---- */
+
+static enum status check_update(const struct path_node *update, const struct key_schema *schema,
+                                struct error *error)
+{
+    for (const struct path_node *node = update->first; node != NULL; node = node->next)
+        if (bytes_equal(node->name, schema->partition.name) ||
+            (key_schema_has_sort(schema) && bytes_equal(node->name, schema->sort.name)))
+            return error_set(error, STATUS_VALIDATION,
+                             "One or more parameter values were invalid: Cannot update attribute "
+                             "%.*s. This attribute is part of the key",
+                             (int)node->name.size, (const char *)node->name.data);
+    return STATUS_OK;
+}
+
+static enum status bind_update(struct request *request, const struct key_schema *schema,
+                               struct arena *arena, struct error *error)
+{
+    struct trees trees;
+    struct bytes fresh = BYTES_NONE;
+    enum status status = bind_expressions(request, arena, &trees, error);
+    if (status == STATUS_OK)
+        status = bind_key(request, schema, arena, error);
+    if (status == STATUS_OK && trees.update != NULL)
+        status = check_update(trees.update, schema, error);
+    if (status == STATUS_OK)
+        status = item_canonical(request->key, arena, &fresh, NULL, error);
+    if (status == STATUS_OK)
+        request->item = fresh;
+    return status;
 }
 
 /* ---- pages ---- */
@@ -276,6 +317,9 @@ enum status request_bind(struct request *request, const struct table *table, str
         status = bind_write(request, arena, error);
         if (status == STATUS_OK)
             status = bind_item(request, &table->key, arena, error);
+        break;
+    case OPERATION_UPDATE_ITEM:
+        status = bind_update(request, &table->key, arena, error);
         break;
     case OPERATION_QUERY:
         status = bind_query(request, &table->key, arena, error);

@@ -19,8 +19,9 @@ enum operation {
     OPERATION_LIST_TABLES = 8,
     OPERATION_DELETE_TABLE = 9,
     OPERATION_STATS = 10,
+    OPERATION_UPDATE_ITEM = 11,
 };
-enum { OPERATIONS = 11 };
+enum { OPERATIONS = 12 };
 
 /* Which attributes of an item a write answers with. Numbers as above. */
 enum return_values {
@@ -55,26 +56,28 @@ struct request {
     bool wants_commit;       /* say the commit number written or seen */
     uint32_t timeout_ms;     /* the client's own deadline; 0: the daemon's */
     struct bytes table_name; /* also ListTables' ExclusiveStartTableName */
-    struct bytes key;        /* GetItem, DeleteItem: MessagePack map */
-    struct bytes item;       /* PutItem: MessagePack map; canonical after request_bind */
+    struct bytes key;        /* GetItem, DeleteItem, UpdateItem: MessagePack map */
+    struct bytes item;       /* PutItem: MessagePack map; canonical after request_bind, which for
+                           UpdateItem       puts here what a new item begins with: the key */
     /* Its names and values are those of the other expressions too. */
     struct expression_input key_condition;
-    struct bytes condition;  /* PutItem, DeleteItem: ConditionExpression */
+    struct bytes condition;  /* PutItem, DeleteItem, UpdateItem: ConditionExpression */
     struct bytes filter;     /* Query: FilterExpression */
     struct bytes projection; /* GetItem, Query: ProjectionExpression */
     enum select select;      /* Query */
+    struct bytes update;     /* UpdateItem: UpdateExpression */
     enum return_values return_values;
     struct bytes start_key;  /* Query: ExclusiveStartKey, MessagePack map */
     struct bytes definition; /* CreateTable: MessagePack map with DynamoDB's member names */
 
     /* Filled by request_bind(). */
     const struct table *table;
-    struct item_key item_key;   /* GetItem, PutItem, DeleteItem */
+    struct item_key item_key;   /* all that name one item */
     struct key_condition range; /* Query: start key applied, so exactly what is to be read */
     size_t item_size;           /* PutItem: DynamoDB's size */
     /* What the expressions say; NULL: not given. */
     const struct expression *condition_tree, *filter_tree;
-    const struct path_node *projection_tree;
+    const struct path_node *projection_tree, *update_tree;
     struct bytes page_form; /* Query: filter, projection and Select in one form that does not depend
                                on aliases (expression_form.h); empty: whole items, all of them */
 };

@@ -69,7 +69,7 @@ struct action {
     struct kv_counter counter;
     struct kv_range drops[2];
 
-    /* PutItem, DeleteItem */
+    /* PutItem, DeleteItem, UpdateItem */
     struct partition_change change;
     struct bytes returned; /* attributes that the reply shows, arena memory; not given: none */
 
@@ -120,6 +120,7 @@ extern const struct bytes body_nil; /* MessagePack nil */
 enum submit get_begin(struct action *action);
 enum submit put_begin(struct action *action);
 enum submit delete_begin(struct action *action);
+enum submit update_begin(struct action *action);
 enum submit query_begin(struct action *action);
 enum submit create_table_begin(struct action *action);
 enum submit describe_table_begin(struct action *action);

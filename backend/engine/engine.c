@@ -275,6 +275,7 @@ static const struct {
     [OPERATION_GET_ITEM] = {get_begin, true},
     [OPERATION_PUT_ITEM] = {put_begin, true},
     [OPERATION_DELETE_ITEM] = {delete_begin, true},
+    [OPERATION_UPDATE_ITEM] = {update_begin, true},
     [OPERATION_QUERY] = {query_begin, true},
     [OPERATION_CREATE_TABLE] = {create_table_begin, true},
     [OPERATION_DESCRIBE_TABLE] = {describe_table_begin, true},

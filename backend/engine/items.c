@@ -2,6 +2,7 @@
 #include "backend/engine/record.h"
 #include "backend/expression/evaluate.h"
 #include "backend/expression/projection.h"
+#include "backend/expression/update.h"
 
 #include "protocol/encoding/msgpack.h"
 #include "protocol/ensure.h"
@@ -49,21 +50,44 @@ enum submit get_begin(struct action *action)
     return action_read(action);
 }
 
-/* ---- PutItem, DeleteItem ---- */
+/* ---- PutItem, DeleteItem, UpdateItem ---- */
 
-/* What ReturnValues asks for. The old item is a view that does not last. */
-static enum status keep_returned(struct action *action, struct bytes old)
+static const struct bytes no_attributes = BYTES_LITERAL("\x80");
+
+/* What ReturnValues asks for; nothing where that is no attribute. The old item is a view that does
+ * not last. */
+static enum status keep_returned(struct action *action, struct bytes old, struct bytes new)
 {
-    const struct call *call = action->call;
+    const struct request *request = &action->call->request;
+    enum return_values wanted = request->return_values;
+    bool is_old = wanted == RETURN_ALL_OLD || wanted == RETURN_UPDATED_OLD;
+    bool is_all = wanted == RETURN_ALL_OLD || wanted == RETURN_ALL_NEW;
+    struct bytes whole = is_old ? old : new;
     action->returned = BYTES_NONE;
-    if (call->request.return_values != RETURN_ALL_OLD || !bytes_given(old))
+    if (wanted == RETURN_NONE || !bytes_given(whole) || (!is_all && request->update_tree == NULL))
         return STATUS_OK;
-    action->returned = arena_copy(call->arena, old);
-    return bytes_given(action->returned) ? STATUS_OK : STATUS_NO_MEMORY;
+    struct arena *arena = action->call->arena;
+    struct bytes returned =
+        is_all ? arena_copy(arena, whole) : projection_apply(request->update_tree, whole, arena);
+    if (!bytes_given(returned))
+        return STATUS_NO_MEMORY;
+    if (!bytes_equal(returned, no_attributes))
+        action->returned = returned;
+    return STATUS_OK;
 }
 
-/* Judges the condition by what the item was; counters follow from what it was and will be. The
- * definition must be what the write was bound to. Pure, but for the reply's text. */
+/* UpdateItem: the new item follows from the old one. */
+static enum status compute_item(struct action *action, struct bytes old)
+{
+    struct call *call = action->call;
+    const struct request *request = &call->request;
+    action->change.is_there = true;
+    return update_apply(request->update_tree, old, request->item, call->arena,
+                        &action->writes[0].value, &action->change.new_size, &call->reply.error);
+}
+
+/* Judges the condition by what the item was, and makes of it what it will be; counters follow from
+ * both. The definition must be what the write was bound to. Pure, but for the reply's text. */
 static enum status write_compute(struct action *action)
 {
     const struct request *request = &action->call->request;
@@ -74,10 +98,15 @@ static enum status write_compute(struct action *action)
     struct bytes old = action->reads[READ_ITEM].value;
     if (!condition_holds(request->condition_tree, old))
         return STATUS_CONDITIONAL_CHECK_FAILED;
+    enum status status = STATUS_OK;
+    if (request->operation == OPERATION_UPDATE_ITEM)
+        status = compute_item(action, old);
+    if (status != STATUS_OK)
+        return status;
     action->change.was_there = bytes_given(old);
     action->change.old_size = bytes_given(old) ? item_size(old) : 0;
     partition_count(&action->counter, &action->change);
-    return keep_returned(action, old);
+    return keep_returned(action, old, action->writes[0].value);
 }
 
 static enum status write_recompute(struct kv_commit *commit)
@@ -154,4 +183,11 @@ enum submit delete_begin(struct action *action)
         return SUBMIT_DONE;
     /* An absent item is deleted too: what is cached of it elsewhere must go. */
     return write_begin(action, BYTES_NONE, 0);
+}
+
+enum submit update_begin(struct action *action)
+{
+    if (action_bind(action) == SUBMIT_DONE)
+        return SUBMIT_DONE;
+    return write_begin(action, action->call->request.item, 0); /* what it will be is computed */
 }

@@ -30,6 +30,12 @@ enum {
                  FLAG_BIT(FLAG_GLOBAL_SECONDARY_INDEXES) | FLAG_BIT(FLAG_LOCAL_SECONDARY_INDEXES),
 };
 
+enum {
+    ALIASES =
+        FLAG_BIT(FLAG_EXPRESSION_ATTRIBUTE_NAMES) | FLAG_BIT(FLAG_EXPRESSION_ATTRIBUTE_VALUES),
+    WRITE = FLAG_BIT(FLAG_CONDITION_EXPRESSION) | FLAG_BIT(FLAG_RETURN_VALUES) | ALIASES | INPUT,
+};
+
 static int print_pong(const struct mudax_reply *reply)
 {
     (void)reply;
@@ -39,16 +45,20 @@ static int print_pong(const struct mudax_reply *reply)
 
 static const struct verb verbs[] = {
     {"ping", "Ping", "see whether the daemon answers", MUDAX_PING, 0, 0, print_pong},
-    {"get-item", "GetItem", "one item by its key", MUDAX_GET_ITEM, TABLE | FLAG_BIT(FLAG_KEY), READ,
+    {"get-item", "GetItem", "one item by its key", MUDAX_GET_ITEM, TABLE | FLAG_BIT(FLAG_KEY),
+     READ | FLAG_BIT(FLAG_PROJECTION_EXPRESSION) | FLAG_BIT(FLAG_EXPRESSION_ATTRIBUTE_NAMES),
      print_item},
     {"put-item", "PutItem", "write an item, whatever was there", MUDAX_PUT_ITEM,
-     TABLE | FLAG_BIT(FLAG_ITEM), INPUT, NULL},
+     TABLE | FLAG_BIT(FLAG_ITEM), WRITE, print_attributes},
     {"delete-item", "DeleteItem", "delete an item by its key", MUDAX_DELETE_ITEM,
-     TABLE | FLAG_BIT(FLAG_KEY), INPUT, NULL},
+     TABLE | FLAG_BIT(FLAG_KEY), WRITE, print_attributes},
+    {"update-item", "UpdateItem", "change attributes of an item, which is made if need be",
+     MUDAX_UPDATE_ITEM, TABLE | FLAG_BIT(FLAG_KEY), WRITE | FLAG_BIT(FLAG_UPDATE_EXPRESSION),
+     print_attributes},
     {"query", "Query", "one page of the items of a partition, in the order of their sort keys",
      MUDAX_QUERY, TABLE | FLAG_BIT(FLAG_KEY_CONDITION_EXPRESSION),
-     READ | FLAG_BIT(FLAG_EXPRESSION_ATTRIBUTE_NAMES) | FLAG_BIT(FLAG_EXPRESSION_ATTRIBUTE_VALUES) |
-         FLAG_BIT(FLAG_SCAN_INDEX_FORWARD) | FLAG_BIT(FLAG_LIMIT) |
+     READ | ALIASES | FLAG_BIT(FLAG_FILTER_EXPRESSION) | FLAG_BIT(FLAG_PROJECTION_EXPRESSION) |
+         FLAG_BIT(FLAG_SELECT) | FLAG_BIT(FLAG_SCAN_INDEX_FORWARD) | FLAG_BIT(FLAG_LIMIT) |
          FLAG_BIT(FLAG_EXCLUSIVE_START_KEY),
      print_page},
     {"create-table", "CreateTable", "make a table", MUDAX_CREATE_TABLE, TABLE, DEFINITION | INPUT,
@@ -217,6 +227,10 @@ static struct mudax_request make_request(const struct verb *verb, const struct a
         .key = of[FLAG_KEY].value,
         .item = of[FLAG_ITEM].value,
         .key_condition = of[FLAG_KEY_CONDITION_EXPRESSION].text,
+        .condition = of[FLAG_CONDITION_EXPRESSION].text,
+        .update = of[FLAG_UPDATE_EXPRESSION].text,
+        .filter = of[FLAG_FILTER_EXPRESSION].text,
+        .projection = of[FLAG_PROJECTION_EXPRESSION].text,
         .names = of[FLAG_EXPRESSION_ATTRIBUTE_NAMES].value,
         .values = of[FLAG_EXPRESSION_ATTRIBUTE_VALUES].value,
         .scan_backward = of[FLAG_SCAN_INDEX_FORWARD].is_given && !of[FLAG_SCAN_INDEX_FORWARD].truth,
@@ -226,6 +240,46 @@ static struct mudax_request make_request(const struct verb *verb, const struct a
         .start_table = of[FLAG_EXCLUSIVE_START_TABLE_NAME].text,
         .wants_verdict = of[FLAG_VERDICT].truth,
     };
+}
+
+/* The place of a flag's word among `words`, 0 if it is not given; -1: a message is written. */
+static int find_word(enum flag flag, const struct argument *argument, const char *const *words,
+                     int count)
+{
+    if (!argument->is_given)
+        return 0;
+    for (int i = 0; i < count; i++)
+        if (words[i] != NULL && strcmp(words[i], argument->text) == 0)
+            return i;
+    (void)report_usage("error parsing parameter '%s': there is no %s", flag_name(flag),
+                       argument->text);
+    return -1;
+}
+
+static bool read_words(const struct arguments *arguments, struct mudax_request *request)
+{
+    static const char *const returns[] = {
+        [MUDAX_RETURN_NONE] = "NONE",
+        [MUDAX_RETURN_ALL_OLD] = "ALL_OLD",
+        [MUDAX_RETURN_UPDATED_OLD] = "UPDATED_OLD",
+        [MUDAX_RETURN_ALL_NEW] = "ALL_NEW",
+        [MUDAX_RETURN_UPDATED_NEW] = "UPDATED_NEW",
+    };
+    static const char *const selects[] = {
+        [MUDAX_SELECT_ALL_ATTRIBUTES] = "ALL_ATTRIBUTES",
+        [MUDAX_SELECT_ALL_PROJECTED_ATTRIBUTES] = "ALL_PROJECTED_ATTRIBUTES",
+        [MUDAX_SELECT_SPECIFIC_ATTRIBUTES] = "SPECIFIC_ATTRIBUTES",
+        [MUDAX_SELECT_COUNT] = "COUNT",
+    };
+    int returned = find_word(FLAG_RETURN_VALUES, &arguments->of[FLAG_RETURN_VALUES], returns,
+                             sizeof returns / sizeof returns[0]);
+    int selected = find_word(FLAG_SELECT, &arguments->of[FLAG_SELECT], selects,
+                             sizeof selects / sizeof selects[0]);
+    if (returned < 0 || selected < 0)
+        return false;
+    request->return_values = (enum mudax_return_values)returned;
+    request->select = (enum mudax_select)selected;
+    return true;
 }
 
 static int call(struct mudax *db, const struct verb *verb, const struct mudax_request *request)
@@ -265,6 +319,8 @@ static int run_call(struct mudax *db, const struct verb *verb, const struct argu
 {
     struct mudax_request request = make_request(verb, arguments);
     struct mudax_value *definition = NULL;
+    if (!read_words(arguments, &request))
+        return EXIT_USAGE;
     if (verb->operation == MUDAX_CREATE_TABLE) {
         definition = make_definition(arguments);
         if (definition == NULL)

@@ -21,31 +21,50 @@ static bool print_shifted(const struct mudax_value *map, int shift)
     return true;
 }
 
-int print_item(const struct mudax_reply *reply)
+static int print_member(const char *name, const struct mudax_value *value)
 {
-    const struct mudax_value *item = mudax_reply_item(reply);
-    if (item == NULL)
+    if (value == NULL)
         return 0;
-    (void)printf("{\n%*s\"Item\": ", INDENT, "");
-    if (!print_shifted(item, INDENT))
+    (void)printf("{\n%*s\"%s\": ", INDENT, "", name);
+    if (!print_shifted(value, INDENT))
         return report_no_memory();
     (void)puts("\n}");
     return 0;
 }
 
-int print_page(const struct mudax_reply *reply)
+int print_item(const struct mudax_reply *reply)
 {
-    size_t count = mudax_reply_count(reply);
-    (void)printf("{\n%*s\"Items\": [", INDENT, "");
+    return print_member("Item", mudax_reply_item(reply));
+}
+
+int print_attributes(const struct mudax_reply *reply)
+{
+    return print_member("Attributes", mudax_reply_item(reply));
+}
+
+static bool print_items(const struct mudax_reply *reply, size_t count)
+{
+    (void)printf("%*s\"Items\": [", INDENT, "");
     for (size_t i = 0; i < count; i++) {
         (void)printf("%s\n%*s", i == 0 ? "" : ",", 2 * INDENT, "");
         if (!print_shifted(mudax_reply_item_at(reply, i), 2 * INDENT))
-            return report_no_memory();
+            return false;
     }
     if (count > 0)
         (void)printf("\n%*s", INDENT, "");
-    (void)printf("],\n%*s\"Count\": %zu,\n%*s\"ScannedCount\": %" PRIu64, INDENT, "", count, INDENT,
-                 "", mudax_reply_scanned_count(reply));
+    (void)puts("],");
+    return true;
+}
+
+int print_page(const struct mudax_reply *reply)
+{
+    size_t count = mudax_reply_count(reply);
+    bool is_counted = count > 0 && mudax_reply_item_at(reply, 0) == NULL;
+    (void)puts("{");
+    if (!is_counted && !print_items(reply, count))
+        return report_no_memory();
+    (void)printf("%*s\"Count\": %zu,\n%*s\"ScannedCount\": %" PRIu64, INDENT, "", count, INDENT, "",
+                 mudax_reply_scanned_count(reply));
     const struct mudax_value *last_key = mudax_reply_last_key(reply);
     if (last_key != NULL) {
         (void)printf(",\n%*s\"LastEvaluatedKey\": ", INDENT, "");

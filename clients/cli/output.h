@@ -5,6 +5,7 @@
 
 /* All return an exit code: 0, or that of report_no_memory(). */
 int print_item(const struct mudax_reply *reply); /* nothing if there is none */
+int print_attributes(const struct mudax_reply *reply);
 int print_page(const struct mudax_reply *reply);
 int print_description(const struct mudax_reply *reply);
 

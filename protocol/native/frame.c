@@ -34,6 +34,8 @@ static const struct operation_row operations[OPERATIONS] = {
     [OPERATION_LIST_TABLES] = {0, EVERYWHERE | BIT(PARAMETER_LIMIT) | BIT(PARAMETER_START_TABLE)},
     [OPERATION_DELETE_TABLE] = {BIT(PARAMETER_TABLE), EVERYWHERE},
     [OPERATION_STATS] = {0, EVERYWHERE},
+    [OPERATION_UPDATE_ITEM] = {BIT(PARAMETER_TABLE) | BIT(PARAMETER_KEY),
+                               EVERYWHERE | CONDITIONAL | BIT(PARAMETER_UPDATE)},
 };
 
 static const char *const parameter_names[] = {
@@ -60,6 +62,7 @@ static const char *const parameter_names[] = {
     [PARAMETER_FILTER] = "FilterExpression",
     [PARAMETER_PROJECTION] = "ProjectionExpression",
     [PARAMETER_SELECT] = "Select",
+    [PARAMETER_UPDATE] = "UpdateExpression",
 };
 enum { PARAMETERS = sizeof parameter_names / sizeof parameter_names[0] };
 
@@ -155,6 +158,8 @@ static bool read_parameter(struct msgpack_cursor *cursor, enum frame_parameter p
             return false;
         request->select = (enum select)choice;
         return true;
+    case PARAMETER_UPDATE:
+        return msgpack_read_str(cursor, &request->update);
     }
     return false;
 }
@@ -502,6 +507,8 @@ static struct outgoing outgoing_parameter(enum frame_parameter parameter,
         return out_str(request->projection);
     case PARAMETER_SELECT:
         return out_number(request->select);
+    case PARAMETER_UPDATE:
+        return out_str(request->update);
     }
     return (struct outgoing){.form = OUT_NONE};
 }

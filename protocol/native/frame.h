@@ -43,6 +43,7 @@ enum frame_parameter {
     PARAMETER_FILTER = 20,        /* str */
     PARAMETER_PROJECTION = 21,    /* str */
     PARAMETER_SELECT = 22,        /* uint, enum select */
+    PARAMETER_UPDATE = 23,        /* str */
 };
 
 /* Keys of a reply's meta map. */

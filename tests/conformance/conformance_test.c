@@ -67,6 +67,7 @@ static const struct file {
              {"tables.cases", false},
              {"conditions.cases", false},
              {"filters.cases", false},
+             {"updates.cases", false},
              {"freshness.cases", false},
              {"cache.cases", true}};
 enum { FILES = sizeof files / sizeof files[0], TESTS_MAX = 512, STORES_MAX = 4 };

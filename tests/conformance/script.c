@@ -254,6 +254,8 @@ static bool run_option(struct run *run, struct request *request, const char *wor
         request->condition = bytes_text(take_enclosed(rest));
     else if (strcmp(word, "filter") == 0)
         request->filter = bytes_text(take_enclosed(rest));
+    else if (strcmp(word, "do") == 0)
+        request->update = bytes_text(take_enclosed(rest));
     else if (strcmp(word, "show") == 0)
         request->projection = bytes_text(take_enclosed(rest));
     else if (strcmp(word, "select") == 0)
@@ -402,6 +404,8 @@ static void run_request(struct run *run, const char *line, int i)
         run_key(run, OPERATION_GET_ITEM, rest);
     else if (strcmp(verb, "delete") == 0)
         run_key(run, OPERATION_DELETE_ITEM, rest);
+    else if (strcmp(verb, "update") == 0)
+        run_key(run, OPERATION_UPDATE_ITEM, rest);
     else if (strcmp(verb, "query") == 0)
         run_query(run, rest);
     else if (strcmp(verb, "describe") == 0)

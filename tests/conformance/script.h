@@ -7,7 +7,8 @@
  *       -> {"p":{"S":"k"},"s":{"N":"10"}}       get: the item, exactly
  *       -> absent                               get: no item
  *     put T {ITEM} if "a = :v" values {..} names {..} returns ALL_OLD     also delete
- *       -> {..}                                 put, delete: what ReturnValues asks for
+ *     update T {KEY} do "SET a = :v" if ".." values {..} returns ALL_NEW
+ *       -> {..}                                 put, delete, update: what ReturnValues asks for
  *     query T "p = :p AND s > :s" values {..} names {..} start {..} limit 2 backward
  *       -> page 2                               items in the page; their order and bytes follow
  *       -> page 2 of 5                          likewise, and ScannedCount

@@ -161,19 +161,45 @@ enum mudax_operation {
     MUDAX_LIST_TABLES = 8,
     MUDAX_DELETE_TABLE = 9,
     MUDAX_STATS = 10,
+    MUDAX_UPDATE_ITEM = 11,
+};
+
+/* Which attributes a write answers with. */
+enum mudax_return_values {
+    MUDAX_RETURN_NONE = 0,
+    MUDAX_RETURN_ALL_OLD = 1,
+    MUDAX_RETURN_UPDATED_OLD = 2, /* UpdateItem only, as those that follow */
+    MUDAX_RETURN_ALL_NEW = 3,
+    MUDAX_RETURN_UPDATED_NEW = 4,
+};
+
+/* What a page shows. */
+enum mudax_select {
+    MUDAX_SELECT_DEFAULT = 0, /* whole items, or what a projection says */
+    MUDAX_SELECT_ALL_ATTRIBUTES = 1,
+    MUDAX_SELECT_ALL_PROJECTED_ATTRIBUTES = 2,
+    MUDAX_SELECT_SPECIFIC_ATTRIBUTES = 3,
+    MUDAX_SELECT_COUNT = 4, /* only how many items there are */
 };
 
 /* Everything is borrowed; members that an operation has no use for stay zero. */
 struct mudax_request {
     enum mudax_operation operation;
     const char *table;
-    const struct mudax_value *key;  /* GetItem, DeleteItem: the key attributes */
+    const struct mudax_value *key;  /* GetItem, DeleteItem, UpdateItem: the key attributes */
     const struct mudax_value *item; /* PutItem */
-    /* Query: KeyConditionExpression, "pk = :p AND begins_with(sk, :s)"; {"#n": "name"};
-     * {":p": value}; reading order; most items of a page; LastEvaluatedKey of the page before. */
-    const char *key_condition;
+    /* What stands in expressions for names and values: {"#n": "name"}; {":p": value}. */
     const struct mudax_value *names;
     const struct mudax_value *values;
+    const char *condition;  /* PutItem, DeleteItem, UpdateItem: ConditionExpression */
+    const char *update;     /* UpdateItem: UpdateExpression, "SET a = :v REMOVE b ADD n :one" */
+    const char *projection; /* GetItem, Query: ProjectionExpression, "a, b.c, d[0]" */
+    const char *filter;     /* Query: FilterExpression */
+    enum mudax_return_values return_values; /* PutItem, DeleteItem, UpdateItem */
+    enum mudax_select select;               /* Query */
+    /* Query: KeyConditionExpression, "pk = :p AND begins_with(sk, :s)"; reading order; most items
+     * examined for a page; LastEvaluatedKey of the page before. */
+    const char *key_condition;
     bool scan_backward;
     uint32_t limit; /* ListTables too; 0: none */
     const struct mudax_value *start_key;
@@ -195,9 +221,11 @@ enum mudax_verdict {
 
 struct mudax_reply;
 
-/* GetItem: the item, NULL if there is none. */
+/* GetItem: the item, NULL if there is none. PutItem, DeleteItem, UpdateItem: the attributes that
+ * return_values asks for, NULL if there are none. */
 const struct mudax_value *mudax_reply_item(const struct mudax_reply *reply);
-/* Query: items of this page; what was examined; where the next page starts, NULL on the last. */
+/* Query: items of this page (of MUDAX_SELECT_COUNT only how many); what was examined; where the
+ * next page starts, NULL on the last. */
 size_t mudax_reply_count(const struct mudax_reply *reply);
 const struct mudax_value *mudax_reply_item_at(const struct mudax_reply *reply, size_t index);
 uint64_t mudax_reply_scanned_count(const struct mudax_reply *reply);

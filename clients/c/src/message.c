@@ -17,6 +17,15 @@ SAME(MUDAX_DESCRIBE_TABLE, OPERATION_DESCRIBE_TABLE);
 SAME(MUDAX_LIST_TABLES, OPERATION_LIST_TABLES);
 SAME(MUDAX_DELETE_TABLE, OPERATION_DELETE_TABLE);
 SAME(MUDAX_STATS, OPERATION_STATS);
+SAME(MUDAX_UPDATE_ITEM, OPERATION_UPDATE_ITEM);
+SAME(MUDAX_RETURN_ALL_OLD, RETURN_ALL_OLD);
+SAME(MUDAX_RETURN_UPDATED_OLD, RETURN_UPDATED_OLD);
+SAME(MUDAX_RETURN_ALL_NEW, RETURN_ALL_NEW);
+SAME(MUDAX_RETURN_UPDATED_NEW, RETURN_UPDATED_NEW);
+SAME(MUDAX_SELECT_ALL_ATTRIBUTES, SELECT_ALL_ATTRIBUTES);
+SAME(MUDAX_SELECT_ALL_PROJECTED_ATTRIBUTES, SELECT_ALL_PROJECTED_ATTRIBUTES);
+SAME(MUDAX_SELECT_SPECIFIC_ATTRIBUTES, SELECT_SPECIFIC_ATTRIBUTES);
+SAME(MUDAX_SELECT_COUNT, SELECT_COUNT);
 SAME(MUDAX_VERDICT_NONE, VERDICT_NONE);
 SAME(MUDAX_HIT, VERDICT_HIT);
 SAME(MUDAX_MISS, VERDICT_MISS);
@@ -90,7 +99,7 @@ static int refuse_maps(const struct maps *maps, const struct mudax_request *requ
 int message_write(const struct mudax_request *request, uint64_t id, uint32_t timeout_ms,
                   struct buffer *out, struct mudax_error *error)
 {
-    if (request->operation < MUDAX_PING || request->operation > MUDAX_STATS)
+    if (request->operation < MUDAX_PING || request->operation > MUDAX_UPDATE_ITEM)
         return failure_set(error, MUDAX_INVALID_REQUEST, "There is no operation %d",
                            (int)request->operation);
     if (request->limit > INT32_MAX)
@@ -121,6 +130,12 @@ int message_write(const struct mudax_request *request, uint64_t id, uint32_t tim
             .item = bytes_at(&maps, item),
             .key_condition = {optional_text(request->key_condition), bytes_at(&maps, names),
                               bytes_at(&maps, values)},
+            .condition = optional_text(request->condition),
+            .update = optional_text(request->update),
+            .projection = optional_text(request->projection),
+            .filter = optional_text(request->filter),
+            .return_values = (enum return_values)request->return_values,
+            .select = (enum select)request->select,
             .start_key = bytes_at(&maps, start_key),
             .definition = bytes_at(&maps, definition),
         };
@@ -153,7 +168,7 @@ struct mudax_reply {
     uint64_t scanned_count;
     struct value *value;    /* item or description */
     struct value *last_key; /* Query */
-    struct value *items;
+    struct value *items;    /* NULL: only their number was asked for */
     size_t count;
     uint8_t body[]; /* strings of values lie here */
 };
@@ -184,12 +199,10 @@ static enum status read_map(struct mudax_reply *reply, struct msgpack_cursor *cu
     return status;
 }
 
-static enum status read_page(struct mudax_reply *reply, struct msgpack_cursor *cursor)
+static enum status read_items(struct mudax_reply *reply, struct msgpack_cursor *cursor,
+                              uint32_t count)
 {
-    uint32_t parts, count;
     struct error error;
-    if (!msgpack_read_array(cursor, &parts) || parts != 3 || !msgpack_read_array(cursor, &count))
-        return STATUS_MALFORMED;
     reply->items = arena_alloc(&reply->arena, (count + 1) * sizeof reply->items[0]);
     if (reply->items == NULL)
         return STATUS_NO_MEMORY;
@@ -202,6 +215,23 @@ static enum status read_page(struct mudax_reply *reply, struct msgpack_cursor *c
         if (item->type != VALUE_M)
             return STATUS_MALFORMED;
     }
+    return STATUS_OK;
+}
+
+static enum status read_page(struct mudax_reply *reply, struct msgpack_cursor *cursor)
+{
+    uint32_t parts;
+    struct msgpack_head head;
+    if (!msgpack_read_array(cursor, &parts) || parts != 3 || !msgpack_read(cursor, &head) ||
+        (head.kind != MSGPACK_ARRAY && head.kind != MSGPACK_UINT))
+        return STATUS_MALFORMED;
+    enum status status = STATUS_OK;
+    if (head.kind == MSGPACK_ARRAY)
+        status = read_items(reply, cursor, head.count);
+    else
+        reply->count = (size_t)head.integer;
+    if (status != STATUS_OK)
+        return status;
     if (!msgpack_read_uint(cursor, &reply->scanned_count))
         return STATUS_MALFORMED;
     return read_map(reply, cursor, &reply->last_key);
@@ -233,9 +263,16 @@ int message_read(const struct frame_reply *frame, enum mudax_operation operation
                        message_operation_name(operation));
 }
 
+/* Operations whose reply is an item, or attributes of one. */
+static bool is_of_item(enum mudax_operation operation)
+{
+    return operation == MUDAX_GET_ITEM || operation == MUDAX_PUT_ITEM ||
+           operation == MUDAX_DELETE_ITEM || operation == MUDAX_UPDATE_ITEM;
+}
+
 const struct mudax_value *mudax_reply_item(const struct mudax_reply *reply)
 {
-    return reply != NULL && reply->operation == MUDAX_GET_ITEM ? value_handle(reply->value) : NULL;
+    return reply != NULL && is_of_item(reply->operation) ? value_handle(reply->value) : NULL;
 }
 
 size_t mudax_reply_count(const struct mudax_reply *reply)
@@ -245,7 +282,8 @@ size_t mudax_reply_count(const struct mudax_reply *reply)
 
 const struct mudax_value *mudax_reply_item_at(const struct mudax_reply *reply, size_t index)
 {
-    return index < mudax_reply_count(reply) ? value_handle(&reply->items[index]) : NULL;
+    bool is_there = index < mudax_reply_count(reply) && reply->items != NULL;
+    return is_there ? value_handle(&reply->items[index]) : NULL;
 }
 
 uint64_t mudax_reply_scanned_count(const struct mudax_reply *reply)
@@ -260,7 +298,7 @@ const struct mudax_value *mudax_reply_last_key(const struct mudax_reply *reply)
 
 const struct mudax_value *mudax_reply_description(const struct mudax_reply *reply)
 {
-    return reply != NULL && reply->operation != MUDAX_GET_ITEM ? value_handle(reply->value) : NULL;
+    return reply != NULL && !is_of_item(reply->operation) ? value_handle(reply->value) : NULL;
 }
 
 enum mudax_verdict mudax_reply_verdict(const struct mudax_reply *reply)

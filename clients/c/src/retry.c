@@ -5,7 +5,8 @@ enum { RETRY_PRICE = 10 };
 bool operation_is_write(enum mudax_operation operation)
 {
     return operation == MUDAX_PUT_ITEM || operation == MUDAX_DELETE_ITEM ||
-           operation == MUDAX_CREATE_TABLE || operation == MUDAX_DELETE_TABLE;
+           operation == MUDAX_UPDATE_ITEM || operation == MUDAX_CREATE_TABLE ||
+           operation == MUDAX_DELETE_TABLE;
 }
 
 /* The daemon says these before anything is committed. Its other retryable answers leave open

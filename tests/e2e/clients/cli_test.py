@@ -128,6 +128,37 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(self.mudax("delete-item", *key).stdout, "")
         self.assertEqual(self.mudax("get-item", *key).stdout, "")
 
+    def test_an_item_is_updated_under_conditions(self):
+        self.create("Updates")
+        key = ("--table-name", "Updates", "--key", '{"p": {"S": "a"}}')
+        one = ("--expression-attribute-values", '{":one": {"N": "1"}}')
+        self.assertEqual(self.mudax("update-item", *key, "--update-expression", "ADD n :one", *one).stdout, "")
+        self.assertEqual(self.json("update-item", *key, "--update-expression", "SET #t = n + :one REMOVE gone",
+                                   "--expression-attribute-names", '{"#t": "total"}', *one,
+                                   "--condition-expression", "n = :one", "--return-values", "UPDATED_NEW"),
+                         {"Attributes": {"total": {"N": "2"}}})
+        self.refused(254, "(ConditionalCheckFailedException) when calling the UpdateItem operation: The conditional "
+                     "request failed", "update-item", *key, "--condition-expression", "attribute_not_exists(p)")
+        self.refused(252, "'--return-values': there is no OLD", "update-item", *key, "--return-values", "OLD")
+        self.refused(254, "(ConditionalCheckFailedException) when calling the PutItem operation", "put-item",
+                     "--table-name", "Updates", "--item", '{"p": {"S": "a"}}', "--condition-expression",
+                     "attribute_not_exists(p)")
+        self.assertEqual(self.json("get-item", *key, "--projection-expression", "n"), {"Item": {"n": {"N": "1"}}})
+        self.assertEqual(self.json("delete-item", *key, "--return-values", "ALL_OLD"),
+                         {"Attributes": {"n": {"N": "1"}, "p": {"S": "a"}, "total": {"N": "2"}}})
+
+    def test_a_query_is_filtered_projected_and_counted(self):
+        self.create("Filters")
+        self.mudax("put-item", "--table-name", "Filters", "--item", '{"p": {"S": "a"}, "n": {"N": "1"}}')
+        query = ("query", "--table-name", "Filters", "--key-condition-expression", "p = :p")
+        values = ("--expression-attribute-values", '{":p": {"S": "a"}, ":n": {"N": "1"}}')
+        self.assertEqual(self.json(*query, *values, "--filter-expression", "n > :n"),
+                         {"Items": [], "Count": 0, "ScannedCount": 1})
+        self.assertEqual(self.json(*query, *values, "--filter-expression", "n = :n", "--projection-expression", "n"),
+                         {"Items": [{"n": {"N": "1"}}], "Count": 1, "ScannedCount": 1})
+        self.assertEqual(self.json(*query, *values, "--filter-expression", "n = :n", "--select", "COUNT"),
+                         {"Count": 1, "ScannedCount": 1})
+
     def test_values_are_read_from_files(self):
         self.create("Files")
         path = self.daemon.folder / "item.json"
@@ -213,7 +244,7 @@ class CommandLine(unittest.TestCase):
     def test_help_is_given(self):
         overview = self.mudax("help").stdout
         for verb in ("ping", "create-table", "describe-table", "list-tables", "delete-table", "put-item",
-                     "get-item", "delete-item", "query", "stats", "import"):
+                     "get-item", "delete-item", "update-item", "query", "stats", "import"):
             self.assertIn(f"  {verb} ", overview)
             self.assertIn("--url", self.mudax(verb, "help").stdout)
 

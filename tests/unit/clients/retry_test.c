@@ -28,7 +28,8 @@ static void writes_are_repeated_only_if_nothing_can_have_happened(void **state)
 {
     (void)state;
     static const enum mudax_operation writes[] = {MUDAX_PUT_ITEM, MUDAX_DELETE_ITEM,
-                                                  MUDAX_CREATE_TABLE, MUDAX_DELETE_TABLE};
+                                                  MUDAX_UPDATE_ITEM, MUDAX_CREATE_TABLE,
+                                                  MUDAX_DELETE_TABLE};
     for (size_t i = 0; i < sizeof writes / sizeof writes[0]; i++) {
         assert_true(retry_is_safe(writes[i], ATTEMPT_NOT_CONNECTED, STATUS_OK));
         assert_true(retry_is_safe(writes[i], ATTEMPT_NOT_SENT, STATUS_OK));

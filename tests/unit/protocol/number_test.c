@@ -314,6 +314,136 @@ static void item_sizes_follow_the_guide(void **state)
     }
 }
 
+/* ---- sums ---- */
+
+/* Digits of a number from 10^DIGITS_TOP downwards, one a place. */
+enum { DIGITS_TOP = 130, SUM_PLACES = DIGITS_TOP + 180 };
+
+static void spread(const struct number *number, int sign_of, int places[SUM_PLACES])
+{
+    unsigned __int128 rest = number->coefficient;
+    for (int exponent = number->exponent; rest != 0; exponent++, rest /= 10)
+        places[DIGITS_TOP - exponent] +=
+            sign_of * (number->is_negative ? -1 : 1) * (int)(rest % 10);
+}
+
+/* Makes every place 0 to 9 and returns the sign of the whole. */
+static int settle(int places[SUM_PLACES])
+{
+    int first = 0;
+    while (first < SUM_PLACES && places[first] == 0)
+        first++;
+    if (first == SUM_PLACES)
+        return 0;
+    int whole = places[first] < 0 ? -1 : 1;
+    for (int i = 0; i < SUM_PLACES; i++)
+        places[i] *= whole;
+    for (int i = SUM_PLACES - 1; i > 0; i--)
+        while (places[i] < 0 || places[i] > 9) {
+            int borrow = places[i] < 0 ? 1 : -1;
+            places[i] += 10 * borrow;
+            places[i - 1] -= borrow;
+        }
+    return whole;
+}
+
+/* The sum by the digits, as text; false when it is none of DynamoDB's numbers. */
+static bool slow_sum(const struct number *a, const struct number *b, int sign_of_b,
+                     struct number *out)
+{
+    int places[SUM_PLACES] = {0};
+    spread(a, 1, places);
+    spread(b, sign_of_b, places);
+    int whole = settle(places), first = 0, last = SUM_PLACES - 1;
+    char text[SUM_PLACES + 16] = "0";
+    while (first < SUM_PLACES && places[first] == 0)
+        first++;
+    while (last > first && places[last] == 0)
+        last--;
+    if (whole != 0) {
+        size_t size = 0;
+        if (whole < 0)
+            text[size++] = '-';
+        for (int i = first; i <= last; i++)
+            text[size++] = (char)('0' + places[i]);
+        (void)snprintf(text + size, sizeof text - size, "E%d", DIGITS_TOP - last);
+    }
+    struct error error;
+    return number_parse(bytes_text(text), out, &error) == STATUS_OK;
+}
+
+static void sums_are_those_of_the_digits(void **state)
+{
+    (void)state;
+    struct random random = {77};
+    int fitting = 0, refused = 0;
+    for (int i = 0; i < 40000; i++) {
+        char text[RANDOM_NUMBER_TEXT_MAX];
+        struct number numbers[2], sum, slow;
+        struct error error;
+        for (int k = 0; k < 2; k++) {
+            random_number_text(&random, text);
+            numbers[k] = parse(text);
+        }
+        if (random_below(&random, 2) == 0 && numbers[1].coefficient != 0) { /* often near */
+            int exponent = numbers[0].exponent + (int)random_below(&random, 80) - 40;
+            numbers[1].exponent = (int16_t)(exponent < -130 ? -130 : exponent > 87 ? 87 : exponent);
+        }
+        bool is_minus = random_below(&random, 2) == 0;
+        enum status status = is_minus ? number_subtract(&numbers[0], &numbers[1], &sum, &error)
+                                      : number_add(&numbers[0], &numbers[1], &sum, &error);
+        bool is_number = slow_sum(&numbers[0], &numbers[1], is_minus ? -1 : 1, &slow);
+        if (status != (is_number ? STATUS_OK : STATUS_VALIDATION)) {
+            char texts[2][NUMBER_TEXT_MAX];
+            for (int k = 0; k < 2; k++)
+                texts[k][number_print(&numbers[k], texts[k])] = '\0';
+            fail_msg("%s %s %s", texts[0], is_minus ? "-" : "+", texts[1]);
+        }
+        if (is_number) {
+            assert_int_equal(number_compare(&sum, &slow), 0);
+            assert_int_equal(sum.exponent, slow.exponent); /* in lowest form */
+        }
+        fitting += is_number;
+        refused += !is_number;
+    }
+    assert_true(fitting > 1000 && refused > 1000);
+}
+
+static void sums_at_the_limits(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *a, *b, *sum; /* NULL: refused */
+    } cases[] = {
+        {"0", "0", "0"},
+        {"0", "-7.5", "-7.5"},
+        {"1", "-1", "0"},
+        {"0.1", "0.2", "0.3"},
+        {"99999999999999999999999999999999999999", "1", "1e38"},
+        {"99999999999999999999999999999999999999", "2", NULL},
+        {"1e38", "-1", "99999999999999999999999999999999999999"},
+        {"1e38", "1", NULL},
+        {"1e39", "-1", NULL},
+        {"1e100", "1e-100", NULL},
+        {"9e125", "1e125", NULL},
+        {"9e125", "9e124", "9.9e125"},
+        {"-9e125", "9e125", "0"},
+        {"1.1e-129", "-1e-129", "1e-130"},
+        {"1.01e-129", "-1e-129", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct number a = parse(cases[i].a), b = parse(cases[i].b), sum;
+        struct error error;
+        enum status status = number_add(&a, &b, &sum, &error);
+        if (status != (cases[i].sum == NULL ? STATUS_VALIDATION : STATUS_OK))
+            fail_msg("%s + %s", cases[i].a, cases[i].b);
+        if (cases[i].sum == NULL)
+            continue;
+        struct number wanted = parse(cases[i].sum);
+        assert_int_equal(number_compare(&sum, &wanted), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +456,8 @@ int main(void)
         cmocka_unit_test(integers_are_known_up_to_64_bits),
         cmocka_unit_test(random_integers_survive),
         cmocka_unit_test(item_sizes_follow_the_guide),
+        cmocka_unit_test(sums_are_those_of_the_digits),
+        cmocka_unit_test(sums_at_the_limits),
     };
     return cmocka_run_group_tests_name("number", tests, NULL, NULL);
 }

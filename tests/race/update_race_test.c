@@ -1,0 +1,181 @@
+/* Many writers of one item through a cache: no update is lost, none is seen twice, and none goes
+ * back. */
+#include "backend/engine/engine.h"
+#include "cache/cache.h"
+#include "tests/support/session.h"
+
+#include "protocol/encoding/msgpack.h"
+#include "protocol/ensure.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { WRITERS = 16, STEPS = 60, TOTAL = WRITERS * STEPS };
+
+static struct backend *cache;
+static atomic_int seen[TOTAL + 1]; /* how often an ADD answered with this number */
+static atomic_int changed;         /* conditional updates that happened */
+
+static uint64_t wall_ms(void)
+{
+    return 1700000000123;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    struct engine_options options = {
+        .store = {.url = BYTES_LITERAL("memory:"), .memory_bytes = 16 << 20, .sync = SYNC_ALWAYS},
+        .partitions = 16,
+        .tables_max = 10,
+        .wall_ms = wall_ms,
+    };
+    struct cache_options cached = {
+        .memory_bytes = 64 << 20,
+        .threads = WRITERS,
+        .seed = 42,
+        .waiters_max = 100,
+        .policy = {.is_enabled = true, .query_ttl_ms = 300000, .negative_ttl_max_ms = 60000},
+    };
+    struct backend *engine;
+    struct error error;
+    if (engine_open(&options, &engine, &error) != STATUS_OK ||
+        cache_open(&cached, &engine, &cache, &error) != STATUS_OK)
+        return 1;
+    struct session session;
+    session_open(&session, cache);
+    bool is_made = session_create(&session, "Things", "p:S", NULL).status == STATUS_OK;
+    session_close(&session);
+    return !is_made;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    cache->ops->close(&cache);
+    return 0;
+}
+
+static uint64_t number_of(struct bytes item)
+{
+    struct bytes found;
+    uint64_t number = 0;
+    ensure(item_find(item, BYTES_LITERAL("n"), &found));
+    struct msgpack_cursor cursor = msgpack_cursor_of(found);
+    ensure(msgpack_read_uint(&cursor, &number));
+    return number;
+}
+
+static uint64_t read_number(struct session *session)
+{
+    struct reply reply = session_get(session, "Things", "{'p': {'S': 'k'}}");
+    ensure(reply.status == STATUS_OK);
+    return reply.count == 0 ? 0 : number_of(reply.body);
+}
+
+/* The number afterwards; 0: the condition failed. */
+static uint64_t update(struct session *session, const char *text, const char *condition,
+                       const char *values)
+{
+    struct session_call call;
+    session_call_init(&call, OPERATION_UPDATE_ITEM, "Things");
+    struct request *request = &call.call.request;
+    request->key = session_item(session, "{'p': {'S': 'k'}}");
+    request->update = bytes_text(text);
+    request->condition = condition == NULL ? BYTES_NONE : bytes_text(condition);
+    request->key_condition.values = session_item(session, values);
+    request->return_values = RETURN_UPDATED_NEW;
+    session_run(session, &call);
+    enum status status = call.call.reply.status;
+    ensure(status == STATUS_OK || (condition != NULL && status == STATUS_CONDITIONAL_CHECK_FAILED));
+    uint64_t number = status == STATUS_OK ? number_of(call.body) : 0;
+    session_call_deinit(&call);
+    return number;
+}
+
+static void *add(void *arg)
+{
+    (void)arg;
+    struct session session;
+    session_open(&session, cache);
+    uint64_t before = 0;
+    for (int i = 0; i < STEPS; i++) {
+        uint64_t number = update(&session, "ADD n :one", NULL, "{':one': {'N': '1'}}");
+        ensure(number > before && number <= TOTAL);
+        atomic_fetch_add(&seen[number], 1);
+        before = read_number(&session);
+        ensure(before >= number);
+        session_forget(&session);
+    }
+    session_close(&session);
+    return NULL;
+}
+
+static void *compare_and_set(void *arg)
+{
+    (void)arg;
+    struct session session;
+    session_open(&session, cache);
+    for (int i = 0; i < STEPS; i++) {
+        char values[80];
+        uint64_t old = read_number(&session);
+        (void)snprintf(values, sizeof values, "{':old': {'N': '%llu'}, ':new': {'N': '%llu'}}",
+                       (unsigned long long)old, (unsigned long long)old + 1);
+        uint64_t new = update(&session, "SET n = :new", "n = :old", values);
+        ensure(new == 0 || new == old + 1);
+        atomic_fetch_add(&changed, new != 0);
+        session_forget(&session);
+    }
+    session_close(&session);
+    return NULL;
+}
+
+static void run_all(void *(*run)(void *))
+{
+    pthread_t threads[WRITERS];
+    for (int i = 0; i < WRITERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run, NULL), 0);
+    for (int i = 0; i < WRITERS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+}
+
+static void sixteen_writers_of_a_counter_lose_nothing(void **state)
+{
+    (void)state;
+    struct session session;
+    run_all(add);
+    for (int i = 1; i <= TOTAL; i++)
+        assert_int_equal(atomic_load(&seen[i]), 1);
+    session_open(&session, cache);
+    assert_int_equal(read_number(&session), TOTAL);
+    session_close(&session);
+}
+
+static void conditional_updates_count_what_happened(void **state)
+{
+    (void)state;
+    struct session session;
+    session_open(&session, cache);
+    assert_int_equal(session_put(&session, "Things", "{'p': {'S': 'k'}, 'n': {'N': '1'}}").status,
+                     STATUS_OK);
+    run_all(compare_and_set);
+    assert_int_equal(read_number(&session), 1 + atomic_load(&changed));
+    assert_true(atomic_load(&changed) > 0);
+    session_close(&session);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(sixteen_writers_of_a_counter_lose_nothing, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(conditional_updates_count_what_happened, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
