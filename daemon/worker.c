@@ -169,6 +169,7 @@ static bool create_loop(struct worker *worker)
         return false;
     /* Only the worker touches its loop; others write to the mailbox's eventfd. */
     (void)event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+    (void)event_config_set_flag(config, EVENT_BASE_FLAG_NO_CACHE_TIME); /* a batch has its own */
     worker->base = event_base_new_with_config(config);
     event_config_free(config);
     if (worker->base == NULL)
