@@ -44,7 +44,7 @@ static void add_metric(void *arg, const struct metric *metric, const char *label
                             metric->name, metric->help, (int)length, metric->name, metric->type);
     }
     const char *open = labels[0] == '\0' ? "" : "{", *close = labels[0] == '\0' ? "" : "}";
-    evbuffer_add_printf(page->text, "mudax_%s%s%s%s %.17g\n", metric->name, open, labels, close,
+    evbuffer_add_printf(page->text, "mudax_%s%s%s%s %.15g\n", metric->name, open, labels, close,
                         value);
 }
 

@@ -344,7 +344,9 @@ static enum config_result read_argument(struct source *source, struct arguments 
         return CONFIG_WRONG;
     }
     const char *value = strchr(text, '=') != NULL ? strchr(text, '=') + 1 : NULL;
-    if (value == NULL && row != NULL && row->type == SWITCH)
+    bool is_on; /* --insecure alone means on */
+    if (value == NULL && row != NULL && row->type == SWITCH &&
+        (*at + 1 >= arguments->count || !parse_switch(arguments->texts[*at + 1], &is_on)))
         value = "on";
     if (value == NULL) {
         if (*at + 1 >= arguments->count) {

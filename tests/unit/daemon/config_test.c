@@ -81,6 +81,17 @@ static void units_switches_and_both_forms_of_a_flag_are_taken(void **state)
     config_destroy(&outcome.config);
 }
 
+static void a_switch_may_stand_alone_or_with_its_value(void **state)
+{
+    (void)state;
+    struct outcome outcome = READ("--cache", "off", "--insecure", "--workers", "1");
+    assert_int_equal(outcome.result, CONFIG_OK);
+    assert_false(outcome.config->cache);
+    assert_true(outcome.config->insecure);
+    assert_int_equal(outcome.config->workers, 1);
+    config_destroy(&outcome.config);
+}
+
 static void the_command_line_goes_before_the_environment_and_that_before_the_file(void **state)
 {
     (void)state;
@@ -183,6 +194,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_those_of_the_table),
         cmocka_unit_test(units_switches_and_both_forms_of_a_flag_are_taken),
+        cmocka_unit_test(a_switch_may_stand_alone_or_with_its_value),
         cmocka_unit_test(the_command_line_goes_before_the_environment_and_that_before_the_file),
         cmocka_unit_test(the_file_can_be_named_in_the_environment),
         cmocka_unit_test(a_wrong_value_names_its_place_and_what_was_expected),
