@@ -7,8 +7,9 @@
 enum {
     QUERY = BIT(OPERATION_QUERY),
     READS = BIT(OPERATION_GET_ITEM) | QUERY,
-    WRITES = BIT(OPERATION_PUT_ITEM) | BIT(OPERATION_DELETE_ITEM),
-    BY_KEY = BIT(OPERATION_GET_ITEM) | BIT(OPERATION_DELETE_ITEM),
+    UPDATE = BIT(OPERATION_UPDATE_ITEM),
+    WRITES = BIT(OPERATION_PUT_ITEM) | BIT(OPERATION_DELETE_ITEM) | UPDATE,
+    BY_KEY = BIT(OPERATION_GET_ITEM) | BIT(OPERATION_DELETE_ITEM) | UPDATE,
     ON_ITEMS = READS | WRITES,
     ON_TABLES = BIT(OPERATION_DESCRIBE_TABLE) | BIT(OPERATION_DELETE_TABLE),
     HERE = ON_ITEMS | ON_TABLES | BIT(OPERATION_CREATE_TABLE) | BIT(OPERATION_LIST_TABLES),
@@ -72,10 +73,14 @@ static const struct row rows[] = {
     {"Item", "item", BIT(OPERATION_PUT_ITEM), BIT(OPERATION_PUT_ITEM), ITEM, FIELD(item)},
     {"ConsistentRead", "consistentRead", READS, 0, TRUTH, FIELD(is_consistent)},
     {"KeyConditionExpression", "keyConditionExpression", QUERY, 0, TEXT, FIELD(key_condition.text)},
-    {"ExpressionAttributeNames", "expressionAttributeNames", QUERY, 0, NAMES,
+    {"ExpressionAttributeNames", "expressionAttributeNames", ON_ITEMS, 0, NAMES,
      FIELD(key_condition.names)},
-    {"ExpressionAttributeValues", "expressionAttributeValues", QUERY, 0, ITEM,
+    {"ExpressionAttributeValues", "expressionAttributeValues", QUERY | WRITES, 0, ITEM,
      FIELD(key_condition.values)},
+    {"ConditionExpression", "conditionExpression", WRITES, 0, TEXT, FIELD(condition)},
+    {"UpdateExpression", "updateExpression", UPDATE, 0, TEXT, FIELD(update)},
+    {"FilterExpression", "filterExpression", QUERY, 0, TEXT, FIELD(filter)},
+    {"ProjectionExpression", "projectionExpression", READS, 0, TEXT, FIELD(projection)},
     {"ScanIndexForward", "scanIndexForward", QUERY, 0, UNTRUTH, FIELD(is_backward)},
     {"ExclusiveStartKey", "exclusiveStartKey", QUERY, 0, ITEM, FIELD(start_key)},
     {"Limit", "limit", QUERY | BIT(OPERATION_LIST_TABLES), 0, LIMIT, FIELD(limit)},
@@ -166,46 +171,68 @@ static enum status read_member(const struct row *row, const struct json_member *
 struct choice {
     const char *name, *path;
     uint32_t operations;
-    const char *taken; /* words that ask for nothing, or for what cannot be yet */
-    const char *known; /* all of DynamoDB's */
+    const char *taken;    /* words that ask for nothing, or for what can be done */
+    const char *known;    /* all of DynamoDB's */
+    const char *numbered; /* words in the order of the enum that `field` is of; NULL: no field */
+    size_t field;
 };
 
+/* In the order of enum select, from 1, and of enum return_values. */
+#define SELECT_WORDS "ALL_ATTRIBUTES, ALL_PROJECTED_ATTRIBUTES, SPECIFIC_ATTRIBUTES, COUNT"
+#define RETURN_WORDS "NONE, ALL_OLD, UPDATED_OLD, ALL_NEW, UPDATED_NEW"
+_Static_assert(SELECT_ALL_ATTRIBUTES == 1 && SELECT_COUNT == 4 && RETURN_UPDATED_NEW == 4, "order");
+_Static_assert(sizeof(enum select) == sizeof(int) && sizeof(enum return_values) == sizeof(int),
+               "fields are written as int");
+
 static const struct choice choices[] = {
-    {"Select", "select", QUERY, "ALL_ATTRIBUTES",
-     "SPECIFIC_ATTRIBUTES, COUNT, ALL_ATTRIBUTES, ALL_PROJECTED_ATTRIBUTES"},
+    {"Select", "select", QUERY, SELECT_WORDS,
+     "SPECIFIC_ATTRIBUTES, COUNT, ALL_ATTRIBUTES, ALL_PROJECTED_ATTRIBUTES",
+     "NOT_GIVEN, " SELECT_WORDS, FIELD(select)},
     /* What a write was charged depends on the item it replaced, which is not told yet. */
-    {"ReturnConsumedCapacity", "returnConsumedCapacity", ON_ITEMS, "NONE", "INDEXES, TOTAL, NONE"},
-    {"ReturnValues", "returnValues", WRITES, "NONE",
-     "ALL_NEW, UPDATED_OLD, ALL_OLD, NONE, UPDATED_NEW"},
+    {"ReturnConsumedCapacity", "returnConsumedCapacity", ON_ITEMS, "NONE", "INDEXES, TOTAL, NONE",
+     NULL, 0},
+    {"ReturnValues", "returnValues", WRITES, RETURN_WORDS,
+     "ALL_NEW, UPDATED_OLD, ALL_OLD, NONE, UPDATED_NEW", RETURN_WORDS, FIELD(return_values)},
     /* Told of local indexes only. */
     {"ReturnItemCollectionMetrics", "returnItemCollectionMetrics", WRITES, "SIZE, NONE",
-     "SIZE, NONE"},
-    /* Told of conditions only. */
-    {"ReturnValuesOnConditionCheckFailure", "returnValuesOnConditionCheckFailure", WRITES,
-     "ALL_OLD, NONE", "ALL_OLD, NONE"},
+     "SIZE, NONE", NULL, 0},
+    /* Errors hold a text and no item yet. */
+    {"ReturnValuesOnConditionCheckFailure", "returnValuesOnConditionCheckFailure", WRITES, "NONE",
+     "ALL_OLD, NONE", NULL, 0},
 };
 enum { CHOICES = sizeof choices / sizeof choices[0] };
 
-/* True when `list`, "A, B", has the word. */
-static bool list_has(const char *list, struct bytes word)
+/* The place of the word in `list`, "A, B", from 0; -1: it is not there. */
+static int list_find(const char *list, struct bytes word)
 {
-    while (*list != '\0') {
+    for (int place = 0; *list != '\0'; place++) {
         size_t size = strcspn(list, ",");
         if (bytes_equal(bytes_of(list, size), word))
-            return true;
+            return place;
         list += size;
         list += strspn(list, ", ");
     }
-    return false;
+    return -1;
 }
 
-static enum status check_choice(const struct choice *choice, const struct json_member *member,
-                                const struct request *request, struct error *error)
+static bool list_has(const char *list, struct bytes word)
+{
+    return list_find(list, word) >= 0;
+}
+
+static enum status read_choice(const struct choice *choice, const struct json_member *member,
+                               struct request *request, struct error *error)
 {
     struct bytes word;
     enum status status = json_member_text(member, &word, error);
-    if (status != STATUS_OK || list_has(choice->taken, word))
+    if (status != STATUS_OK)
         return status;
+    if (list_has(choice->taken, word)) {
+        if (choice->numbered != NULL)
+            *(int *)(void *)((uint8_t *)request + choice->field) =
+                list_find(choice->numbered, word);
+        return STATUS_OK;
+    }
     if (!list_has(choice->known, word))
         return error_set(error, STATUS_VALIDATION,
                          "1 validation error detected: Value '%.*s' at '%s' failed to satisfy "
@@ -312,7 +339,7 @@ static enum status read_any_member(const struct json_member *member, struct requ
     }
     const struct choice *choice = find_choice(member->name, request->operation);
     if (choice != NULL)
-        return check_choice(choice, member, request, error);
+        return read_choice(choice, member, request, error);
     return refuse_member(request, member->name, error);
 }
 

@@ -124,26 +124,39 @@ static bool put_natural(struct buffer *out, uint64_t natural)
     return true;
 }
 
-static bool put_item(struct buffer *out, struct bytes body)
+/* An item, or attributes of one, as the member that `opening` begins. */
+static bool put_item(struct buffer *out, struct bytes opening, struct bytes body)
 {
     struct msgpack_cursor cursor = msgpack_cursor_of(body);
     if (is_nil(body))
         return PUT(out, "{}");
-    return PUT(out, "{\"Item\":") && json_from_item_bytes(&cursor, out) && PUT(out, "}");
+    return buffer_append(out, opening) && json_from_item_bytes(&cursor, out) && PUT(out, "}");
 }
 
+static bool put_items(struct buffer *out, struct msgpack_cursor *cursor, uint32_t items)
+{
+    if (!PUT(out, "\"Items\":["))
+        return false;
+    for (uint32_t item = 0; item < items; item++)
+        if ((item != 0 && !PUT(out, ",")) || !json_from_item_bytes(cursor, out))
+            return false;
+    return PUT(out, "],");
+}
+
+/* With Select COUNT, the page has a number in place of its items. */
 static bool put_page(struct buffer *out, struct bytes body)
 {
     struct msgpack_cursor cursor = msgpack_cursor_of(body);
-    uint32_t parts, items;
+    struct msgpack_head head;
+    uint32_t parts;
     uint64_t scanned;
-    if (!msgpack_read_array(&cursor, &parts) || parts != 3 ||
-        !msgpack_read_array(&cursor, &items) || !PUT(out, "{\"Items\":["))
+    if (!msgpack_read_array(&cursor, &parts) || parts != 3 || !msgpack_read(&cursor, &head) ||
+        (head.kind != MSGPACK_ARRAY && head.kind != MSGPACK_UINT) || !PUT(out, "{"))
         return false;
-    for (uint32_t item = 0; item < items; item++)
-        if ((item != 0 && !PUT(out, ",")) || !json_from_item_bytes(&cursor, out))
-            return false;
-    if (!PUT(out, "],\"Count\":") || !put_natural(out, items) ||
+    bool is_count = head.kind == MSGPACK_UINT;
+    if (!is_count && !put_items(out, &cursor, head.count))
+        return false;
+    if (!PUT(out, "\"Count\":") || !put_natural(out, is_count ? head.integer : head.count) ||
         !msgpack_read_uint(&cursor, &scanned) || !PUT(out, ",\"ScannedCount\":") ||
         !put_natural(out, scanned))
         return false;
@@ -158,7 +171,11 @@ static bool put_body(struct buffer *out, enum operation operation, struct bytes 
     struct msgpack_cursor cursor = msgpack_cursor_of(body);
     switch (operation) {
     case OPERATION_GET_ITEM:
-        return put_item(out, body);
+        return put_item(out, BYTES_LITERAL("{\"Item\":"), body);
+    case OPERATION_PUT_ITEM:
+    case OPERATION_DELETE_ITEM:
+    case OPERATION_UPDATE_ITEM:
+        return put_item(out, BYTES_LITERAL("{\"Attributes\":"), body);
     case OPERATION_QUERY:
         return put_page(out, body);
     default:

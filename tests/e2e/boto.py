@@ -217,14 +217,53 @@ class Sdk(OverHttp):
         self.refused("ValidationException", self.client.query, TableName="Shop", KeyConditionExpression="p = :p")
         self.refused("ValidationException", self.client.query, TableName="Shop")
         # What cannot be served yet is said, not left out.
-        self.assertIn("ProjectionExpression", self.refused(
-            "ValidationException", table.get_item, Key={"p": "c", "s": "1"}, ProjectionExpression="a"))
-        self.assertIn("ConditionExpression", self.refused(
-            "ValidationException", table.put_item, Item={"p": "c", "s": "1"}, ConditionExpression=Attr("p").not_exists()))
-        self.assertIn("ALL_OLD", self.refused(
-            "ValidationException", table.delete_item, Key={"p": "c", "s": "1"}, ReturnValues="ALL_OLD"))
+        self.assertIn("AttributeUpdates", self.refused(
+            "ValidationException", table.update_item, Key={"p": "c", "s": "1"}, AttributeUpdates={}))
+        self.assertIn("ReturnConsumedCapacity", self.refused(
+            "ValidationException", table.get_item, Key={"p": "c", "s": "1"}, ReturnConsumedCapacity="TOTAL"))
         self.assertIn("Scan", self.refused("UnknownOperationException", table.scan))
         self.assertEqual(self.client.list_tables()["TableNames"], ["Shop"])
+
+    def test_items_are_updated_and_written_under_conditions(self):
+        table = self.table(sort=None)
+        key = {"p": "c"}
+        self.assertNotIn("Attributes", table.update_item(Key=key, UpdateExpression="SET a = :a, m = :m", ExpressionAttributeValues={
+            ":a": 1, ":m": {"x": [1, "two"], "tags": {"red", "blue"}}}))
+        self.assertEqual(table.update_item(
+            Key=key, UpdateExpression="SET #a = #a + :n, m.x[2] = :s REMOVE m.x[0] ADD hits :n DELETE m.tags :red",
+            ConditionExpression=Attr("a").lt(5) & Attr("m.tags").contains("red"),
+            ExpressionAttributeNames={"#a": "a"}, ExpressionAttributeValues={":n": 2, ":s": None, ":red": {"red"}},
+            ReturnValues="ALL_NEW")["Attributes"],
+            {"p": "c", "a": 3, "hits": 2, "m": {"x": ["two", None], "tags": {"blue"}}})
+        self.assertEqual(table.update_item(Key=key, UpdateExpression="REMOVE hits", ReturnValues="UPDATED_OLD")["Attributes"],
+                         {"hits": 2})
+        self.refused("ConditionalCheckFailedException", table.update_item, Key=key, UpdateExpression="SET a = :z",
+                     ConditionExpression=Attr("a").eq(0), ExpressionAttributeValues={":z": 0})
+        with self.assertRaises(self.client.exceptions.ConditionalCheckFailedException):
+            table.put_item(Item=key, ConditionExpression=Attr("p").not_exists())
+        self.assertEqual(table.get_item(Key=key, ProjectionExpression="a, m.x[0]")["Item"], {"a": 3, "m": {"x": ["two"]}})
+        self.refused("ConditionalCheckFailedException", table.delete_item, Key=key, ConditionExpression=Attr("a").gt(3))
+        self.assertEqual(table.delete_item(Key=key, ConditionExpression=Attr("a").between(3, 4), ReturnValues="ALL_OLD")[
+            "Attributes"]["a"], 3)
+        self.assertNotIn("Item", table.get_item(Key=key))
+
+    def test_queries_are_filtered_projected_and_counted(self):
+        table = self.table(sort="N")
+        for n in range(6):
+            table.put_item(Item={"p": "c", "s": n, "even": n % 2 == 0, "name": f"n{n}"})
+        query = {"KeyConditionExpression": Key("p").eq("c")}
+        page = table.query(**query, FilterExpression=Attr("even").eq(True), ProjectionExpression="#n",
+                           ExpressionAttributeNames={"#n": "name"})
+        self.assertEqual(page["Items"], [{"name": "n0"}, {"name": "n2"}, {"name": "n4"}])
+        self.assertEqual((page["Count"], page["ScannedCount"]), (3, 6))
+        page = table.query(**query, FilterExpression=Attr("name").begins_with("n") & ~Attr("even").eq(True), Limit=3)
+        self.assertEqual(([item["s"] for item in page["Items"]], page["ScannedCount"], page["LastEvaluatedKey"]),
+                         ([1], 3, {"p": "c", "s": 2}))
+        count = table.query(**query, FilterExpression=Attr("s2").not_exists(), Select="COUNT")
+        self.assertNotIn("Items", count)
+        self.assertEqual((count["Count"], count["ScannedCount"]), (6, 6))
+        table.update_item(Key={"p": "c", "s": 1}, UpdateExpression="SET even = :t", ExpressionAttributeValues={":t": True})
+        self.assertEqual(table.query(**query, FilterExpression=Attr("even").eq(True), Select="COUNT")["Count"], 4)
 
     def test_many_threads_share_a_client(self):
         table = self.table(sort=None)

@@ -1,4 +1,5 @@
 /* DynamoDB's API over HTTP/1.1: vectors, streams cut anywhere, limits, and what is refused. */
+#include "protocol/dynamodb/operations.h"
 #include "protocol/encoding/json.h"
 #include "protocol/wire.h"
 
@@ -463,7 +464,7 @@ static void what_cannot_be_served_is_refused_by_name(void **state)
     (void)state;
     static const struct refused cases[] = {
         {"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}", BAD, UNKNOWN, "X-Amz-Target is missing"},
-        {POST("UpdateItem", "{}"), BAD, UNKNOWN, "DynamoDB_20120810.UpdateItem is not supp"},
+        {POST("BatchGetItem", "{}"), BAD, UNKNOWN, "DynamoDB_20120810.BatchGetItem is not supp"},
         {POST("Ping", "{}"), BAD, UNKNOWN, "DynamoDB_20120810.Ping"},
         {"POST / HTTP/1.1\r\nX-Amz-Target: Dynamo.GetItem\r\n\r\n", BAD, UNKNOWN, "Dynamo.GetItem"},
         {"GET /metrics HTTP/1.1\r\n\r\n", "404 Not Found", UNKNOWN, "under this path"},
@@ -489,21 +490,24 @@ static void what_cannot_be_served_is_refused_by_name(void **state)
         {POST("GetItem", "{\"ConsistentRead\":\"no\"}"), BAD, SERIALIZATION,
          "STRING_VALUE cannot be converted to Boolean"},
         {POST("GetItem", "{\"Key\":{},\"Key\":null}"), BAD, SERIALIZATION, "Not JSON"},
-        {POST("GetItem", "{\"ProjectionExpression\":\"a, b.c\"}"), BAD, VALIDATION,
-         "GetItem: the member ProjectionExpression is not supported"},
-        {POST("PutItem", "{\"ConditionExpression\":\"a\"}"), BAD, VALIDATION,
-         "PutItem: the member ConditionExpression is not supported"},
+        {POST("GetItem", "{\"FilterExpression\":\"a = b\"}"), BAD, VALIDATION,
+         "GetItem: the member FilterExpression is not supported"},
+        {POST("GetItem", "{\"ExpressionAttributeValues\":{}}"), BAD, VALIDATION,
+         "GetItem: the member ExpressionAttributeValues is not supported"},
+        {POST("UpdateItem", "{\"AttributeUpdates\":{}}"), BAD, VALIDATION,
+         "UpdateItem: the member AttributeUpdates is not supported"},
+        {POST("UpdateItem", "{\"TableName\":\"T\"}"), BAD, VALIDATION, "Value null at 'key'"},
         {POST("Query", "{\"Limit\":0}"), BAD, VALIDATION, "greater than or equal to 1"},
         {POST("Query", "{\"Limit\":.5}"), BAD, SERIALIZATION, "Not JSON"},
         {POST("Query", "{\"Limit\":0.5}"), BAD, SERIALIZATION, "converted to Integer"},
-        {POST("Query", "{\"Select\":\"COUNT\"}"), BAD, VALIDATION,
-         "Query: Select with the value COUNT is not supported"},
         {POST("Query", "{\"Select\":\"ALL\"}"), BAD, VALIDATION,
          "Member must satisfy enum value set: [SPECIFIC_ATTRIBUTES, COUNT, ALL_ATTRIBUTES"},
         {POST("Query", "{\"ExpressionAttributeNames\":{\"#a\":[]}}"), BAD, SERIALIZATION,
          "ExpressionAttributeNames must be a map of strings"},
-        {POST("PutItem", "{\"ReturnValues\":\"ALL_OLD\"}"), BAD, VALIDATION,
-         "PutItem: ReturnValues with the value ALL_OLD is not supported"},
+        {POST("PutItem", "{\"ReturnValues\":\"OLD\"}"), BAD, VALIDATION,
+         "Member must satisfy enum value set: [ALL_NEW, UPDATED_OLD, ALL_OLD, NONE, UPDATED_NEW]"},
+        {POST("PutItem", "{\"ReturnValuesOnConditionCheckFailure\":\"ALL_OLD\"}"), BAD, VALIDATION,
+         "ReturnValuesOnConditionCheckFailure with the value ALL_OLD is not supported"},
         {POST("GetItem", "{\"ReturnConsumedCapacity\":\"TOTAL\"}"), BAD, VALIDATION,
          "ReturnConsumedCapacity with the value TOTAL is not supported"},
         {POST("CreateTable", "{\"OnDemandThroughput\":{}}"), BAD, VALIDATION,
@@ -514,6 +518,78 @@ static void what_cannot_be_served_is_refused_by_name(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         check_refused(&cases[i], WIRE_ANSWERED);
+}
+
+/* A request whose length is filled in. */
+static enum wire_result decode_post(struct stream *stream, const char *text)
+{
+    char request[512];
+    fill_length(text, request, sizeof request);
+    return decode_text(stream, request);
+}
+
+static void expressions_and_choices_are_read(void **state)
+{
+    (void)state;
+    struct stream stream;
+    const struct request *request = &stream.request;
+    stream_init(&stream);
+    assert_int_equal(
+        decode_post(&stream,
+                    POST("UpdateItem", "{\"TableName\":\"T\",\"Key\":{\"p\":{\"S\":\"k\"}},"
+                                       "\"UpdateExpression\":\"SET #a = :v\","
+                                       "\"ConditionExpression\":\"#a < :v\","
+                                       "\"ExpressionAttributeNames\":{\"#a\":\"a\"},"
+                                       "\"ExpressionAttributeValues\":{\":v\":{\"N\":\"1\"}},"
+                                       "\"ReturnValues\":\"UPDATED_NEW\"}")),
+        WIRE_REQUEST);
+    assert_int_equal(request->operation, OPERATION_UPDATE_ITEM);
+    assert_bytes(request->update, BYTES_LITERAL("SET #a = :v"));
+    assert_bytes(request->condition, BYTES_LITERAL("#a < :v"));
+    assert_true(bytes_given(request->key) && bytes_given(request->key_condition.names) &&
+                bytes_given(request->key_condition.values));
+    assert_int_equal(request->return_values, RETURN_UPDATED_NEW);
+    stream_deinit(&stream);
+
+    stream_init(&stream);
+    assert_int_equal(decode_post(&stream, POST("Query", "{\"TableName\":\"T\","
+                                                        "\"FilterExpression\":\"a = b\","
+                                                        "\"ProjectionExpression\":\"a, b\","
+                                                        "\"Select\":\"COUNT\"}")),
+                     WIRE_REQUEST);
+    assert_bytes(request->filter, BYTES_LITERAL("a = b"));
+    assert_bytes(request->projection, BYTES_LITERAL("a, b"));
+    assert_int_equal(request->select, SELECT_COUNT);
+    stream_deinit(&stream);
+}
+
+static void what_writes_and_counts_answer(void **state)
+{
+    (void)state;
+    static const struct {
+        enum operation operation;
+        struct bytes body;
+        const char *text;
+    } cases[] = {
+        {OPERATION_UPDATE_ITEM,
+         {(const uint8_t *)"\x81\xa1n\x07", 4},
+         "\r\n\r\n{\"Attributes\":{\"n\":{\"N\":\"7\"}}}"},
+        {OPERATION_PUT_ITEM, {(const uint8_t *)"\x81\xa1n\x07", 4}, "{\"Attributes\":{\"n\":"},
+        {OPERATION_DELETE_ITEM, {(const uint8_t *)"\xc0", 1}, "\r\n\r\n{}"},
+        {OPERATION_QUERY,
+         {(const uint8_t *)"\x93\x02\x05\xc0", 4},
+         "\r\n\r\n{\"Count\":2,\"ScannedCount\":5}"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct buffer out = {0};
+        struct request request = {.operation = cases[i].operation};
+        struct reply reply;
+        reply_init(&reply);
+        reply.body = cases[i].body;
+        assert_true(operations_write_reply(&request, &reply, false, &out));
+        assert_contains(&out, cases[i].text);
+        buffer_deinit(&out);
+    }
 }
 
 static void what_is_not_http_ends_the_connection(void **state)
@@ -807,6 +883,8 @@ int main(void)
         cmocka_unit_test(a_connection_ends_when_http_says_so),
         cmocka_unit_test(probes_are_answered),
         cmocka_unit_test(what_cannot_be_served_is_refused_by_name),
+        cmocka_unit_test(expressions_and_choices_are_read),
+        cmocka_unit_test(what_writes_and_counts_answer),
         cmocka_unit_test(what_is_not_http_ends_the_connection),
         cmocka_unit_test(heads_are_limited),
         cmocka_unit_test(bodies_are_limited),
