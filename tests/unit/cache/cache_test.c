@@ -85,6 +85,102 @@ static void hit_takes_no_lock_and_calls_no_heap(void **state)
     rig_close(&rig);
 }
 
+/* {"a": 1, "b": [1, 2], "id": "x"} */
+#define WHOLE BYTES_LITERAL("\x83\xa1\x61\x01\xa1\x62\x92\x01\x02\xa2id\xa1x")
+
+static void projected_and_filtered_hits_call_no_heap_either(void **state)
+{
+    (void)state;
+    struct rig rig;
+    _Alignas(16) static uint8_t first[4096];
+    rig_open(&rig, 1 << 20);
+    rig.projection = BYTES_LITERAL("a, b[1], c.d");
+    assert_int_equal(rig_get(&rig, 1, WHOLE), VERDICT_MISS);
+    assert_true(
+        bytes_equal(rig.call.reply.body, BYTES_LITERAL("\x82\xa1\x61\x01\xa1\x62\x91\x02")));
+    assert_int_equal(rig_get(&rig, 2, BYTES_NONE), VERDICT_MISS);
+    rig.filter = BYTES_LITERAL("attribute_exists(a) AND NOT size(b) < size(c)");
+    assert_int_equal(rig_query(&rig, 3, body_of(300)), VERDICT_MISS);
+    arena_deinit(&rig.arena);
+    arena_init(&rig.arena, first, sizeof first, 0);
+    heap_calls = lock_calls = 0;
+    for (int i = 0; i < 10; i++) {
+        rig.filter = BYTES_NONE;
+        rig.projection = BYTES_LITERAL("b[1], c.d, a");
+        assert_int_equal(rig_get(&rig, 1, BYTES_NONE), VERDICT_HIT);
+        assert_true(
+            bytes_equal(rig.call.reply.body, BYTES_LITERAL("\x82\xa1\x61\x01\xa1\x62\x91\x02")));
+        assert_int_equal(rig_get(&rig, 2, BYTES_NONE), VERDICT_HIT);
+        assert_true(bytes_equal(rig.call.reply.body, BODY_NO_ITEM));
+        rig.filter = BYTES_LITERAL("attribute_exists(a) AND NOT size(b) < size(c)");
+        assert_int_equal(rig_query(&rig, 3, BYTES_NONE), VERDICT_HIT);
+        rig.projection = rig.filter = BYTES_NONE;
+        assert_int_equal(rig_get(&rig, 1, BYTES_NONE), VERDICT_HIT);
+        assert_true(bytes_equal(rig.call.reply.body, WHOLE));
+    }
+    assert_int_equal(heap_calls, 0);
+    assert_int_equal(lock_calls, 0);
+    rig_close(&rig);
+}
+
+struct asker {
+    struct call call;
+    struct arena arena;
+    uint8_t answer[64];
+    size_t answer_size;
+};
+
+static void answered(struct call *call)
+{
+    struct asker *asker = call->owner;
+    ensure(call->reply.status == STATUS_OK && call->reply.body.size <= sizeof asker->answer);
+    memcpy(asker->answer, call->reply.body.data, call->reply.body.size);
+    asker->answer_size = call->reply.body.size;
+}
+
+static void who_waits_for_one_fetch_gets_the_parts_it_asked_for(void **state)
+{
+    (void)state;
+    static const struct {
+        struct bytes projection, answer;
+    } cases[] = {
+        {{(const uint8_t *)"a", 1}, {(const uint8_t *)"\x81\xa1\x61\x01", 4}},
+        {{(const uint8_t *)"id", 2}, {(const uint8_t *)"\x81\xa2id\xa1x", 6}},
+        {{NULL, 0}, {NULL, 0}}, /* whole */
+        {{(const uint8_t *)"c", 1}, {(const uint8_t *)"\x80", 1}},
+    };
+    enum { CASES = sizeof cases / sizeof cases[0] };
+    struct rig rig;
+    struct asker askers[CASES];
+    rig_open(&rig, 1 << 20);
+    rig.fake->is_prompt = false;
+    for (size_t i = 0; i < CASES; i++) {
+        struct asker *asker = &askers[i];
+        *asker = (struct asker){.call = {.request.operation = OPERATION_GET_ITEM,
+                                         .request.table_name = BYTES_LITERAL("users"),
+                                         .request.key = BYTES_LITERAL("\x81\xa2id\xa1x"),
+                                         .request.projection = cases[i].projection,
+                                         .now_us = rig.now_us,
+                                         .complete = answered}};
+        arena_init(&asker->arena, NULL, 0, 1 << 20);
+        asker->call.arena = &asker->arena;
+        asker->call.owner = asker;
+        rig.lane->ops->lane_begin(rig.lane);
+        assert_int_equal(rig.lane->ops->submit(rig.lane, &asker->call), SUBMIT_PENDING);
+        rig.lane->ops->lane_end(rig.lane);
+    }
+    struct fake_call *held = fake_backend_find(rig.fake, OPERATION_GET_ITEM, "users", BYTES_NONE);
+    assert_int_equal(rig.fake->calls_seen, 1);
+    fake_call_answer(&held, STATUS_OK, WHOLE, false, rig.now_us);
+    lane_loop_settle(&rig.loop);
+    for (size_t i = 0; i < CASES; i++) {
+        struct bytes wanted = bytes_given(cases[i].answer) ? cases[i].answer : WHOLE;
+        assert_true(bytes_equal(bytes_of(askers[i].answer, askers[i].answer_size), wanted));
+        arena_deinit(&askers[i].arena);
+    }
+    rig_close(&rig);
+}
+
 static void hot_entry_is_only_read(void **state)
 {
     (void)state;
@@ -446,6 +542,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hit_takes_no_lock_and_calls_no_heap),
+        cmocka_unit_test(projected_and_filtered_hits_call_no_heap_either),
+        cmocka_unit_test(who_waits_for_one_fetch_gets_the_parts_it_asked_for),
         cmocka_unit_test(hot_entry_is_only_read),
         cmocka_unit_test(hit_gives_what_was_fetched),
         cmocka_unit_test(budget_is_never_exceeded),

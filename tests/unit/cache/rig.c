@@ -52,7 +52,9 @@ static enum verdict ask(struct rig *rig, struct bytes body)
 static void begin(struct rig *rig, enum operation operation)
 {
     arena_reset(&rig->arena);
-    rig->call = (struct call){.request.operation = operation};
+    rig->call = (struct call){.request.operation = operation,
+                              .request.projection = rig->projection,
+                              .request.filter = rig->filter};
 }
 
 enum verdict rig_get_in_batch(struct rig *rig, uint64_t number, struct bytes body)

@@ -278,6 +278,86 @@ static void memory_that_runs_out_anywhere_is_told(void **state)
     assert_true(refused > 10);
 }
 
+static void start_all(struct fixture *fixture, enum operation operation)
+{
+    start(fixture, operation);
+    struct request *request = &fixture->request;
+    bool is_query = operation == OPERATION_QUERY;
+    request->key = KEY("x");
+    request->key_condition.names = BYTES_LITERAL("\x81\xa2#n\xa1n");
+    request->key_condition.values =
+        is_query ? VALUES_PS : BYTES_LITERAL("\x81\xa2:s\xd6\x02\xa1y\xa1x");
+    if (is_query) {
+        request->key_condition.text = BYTES_LITERAL("p = :p");
+        request->filter = BYTES_LITERAL("a.b[1] < :s OR NOT contains(#n, :s)");
+        request->projection = BYTES_LITERAL("a.b[1], #n, a.c");
+    } else {
+        request->update = BYTES_LITERAL("SET a = list_append(#n, #n) ADD b.c :s REMOVE d[1]");
+        request->condition = BYTES_LITERAL("attribute_not_exists(a) OR #n = :s");
+    }
+}
+
+static void expressions_of_a_request_are_bound_together(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    start_all(&fixture, OPERATION_UPDATE_ITEM);
+    assert_int_equal(bind(&fixture, &table_ss), STATUS_OK);
+    assert_non_null(fixture.request.update_tree);
+    assert_non_null(fixture.request.condition_tree);
+    assert_true(bytes_equal(fixture.request.item, KEY("x"))); /* what a new item begins with */
+    stop(&fixture);
+    start_all(&fixture, OPERATION_UPDATE_ITEM);
+    fixture.request.update = BYTES_LITERAL("SET p = #n ADD b :s");
+    assert_int_equal(bind(&fixture, &table_ss), STATUS_VALIDATION);
+    assert_null(fixture.request.table);
+    stop(&fixture);
+}
+
+/* Names and values stand in the form for their aliases. */
+static void pages_that_show_the_same_have_the_same_form(void **state)
+{
+    (void)state;
+    struct fixture first, same, other;
+    start_all(&first, OPERATION_QUERY);
+    assert_int_equal(bind(&first, &table_ss), STATUS_OK);
+    start_all(&same, OPERATION_QUERY);
+    same.request.key_condition.names = BYTES_LITERAL("\x81\xa2#x\xa1n");
+    same.request.key_condition.values = BYTES_LITERAL("\x82\xa2:v\xd9\x01m\xa2:p\xa1k");
+    same.request.filter = BYTES_LITERAL("( a . b[01] < :v ) or not contains(#x, :v)");
+    same.request.projection = BYTES_LITERAL("a.c, a.b[1], n");
+    assert_int_equal(bind(&same, &table_ss), STATUS_OK);
+    assert_true(first.request.page_form.size > 20);
+    assert_true(bytes_equal(first.request.page_form, same.request.page_form));
+    start_all(&other, OPERATION_QUERY);
+    other.request.projection = BYTES_LITERAL("a.b[2], #n, a.c");
+    assert_int_equal(bind(&other, &table_ss), STATUS_OK);
+    assert_false(bytes_equal(first.request.page_form, other.request.page_form));
+    stop(&first);
+    stop(&same);
+    stop(&other);
+}
+
+static void memory_that_runs_out_in_any_expression_is_told(void **state)
+{
+    (void)state;
+    static const enum operation operations[] = {OPERATION_QUERY, OPERATION_UPDATE_ITEM};
+    for (size_t i = 0; i < 2; i++) {
+        enum status status = STATUS_NO_MEMORY;
+        int refused = 0;
+        for (size_t limit = 0; status == STATUS_NO_MEMORY; limit += 16) {
+            struct fixture fixture;
+            start_all(&fixture, operations[i]);
+            fixture.arena.heap_bytes_max = limit;
+            status = bind(&fixture, &table_ss);
+            refused += status == STATUS_NO_MEMORY;
+            stop(&fixture);
+        }
+        assert_int_equal(status, STATUS_OK);
+        assert_true(refused > 10);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +372,9 @@ int main(void)
         cmocka_unit_test(intervals_hold_what_the_condition_says),
         cmocka_unit_test(operations_without_a_key_only_get_their_table),
         cmocka_unit_test(memory_that_runs_out_anywhere_is_told),
+        cmocka_unit_test(expressions_of_a_request_are_bound_together),
+        cmocka_unit_test(pages_that_show_the_same_have_the_same_form),
+        cmocka_unit_test(memory_that_runs_out_in_any_expression_is_told),
     };
     return cmocka_run_group_tests_name("request", tests, NULL, NULL);
 }
