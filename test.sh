@@ -52,7 +52,7 @@ if $all; then
     step "coverage"
     build coverage -DMUDAX_BENCH=OFF
     ctest --preset coverage -L 'unit|conformance|scenario|e2e'
-    gcovr -r . build/coverage --exclude 'tests/' --exclude 'bench/' --print-summary -o build/coverage/report.txt
+    gcovr -r . build/coverage --gcov-ignore-parse-errors --exclude 'tests/' --exclude 'bench/' --print-summary -o build/coverage/report.txt
     step "clang-tidy"
     git ls-files 'protocol/*.c' 'backend/*.c' 'cache/*.c' 'daemon/*.c' 'clients/*.c' |
         xargs -P2 -n1 clang-tidy -p build/asan --quiet --warnings-as-errors='*'

@@ -118,7 +118,7 @@ static enum status bind_expressions(struct request *request, struct arena *arena
 /* PutItem and DeleteItem, of which nothing is updated. */
 static enum status bind_write(struct request *request, struct arena *arena, struct error *error)
 {
-    struct trees trees;
+    struct trees trees = {.condition = NULL};
     if (request->return_values != RETURN_NONE && request->return_values != RETURN_ALL_OLD)
         return error_set(error, STATUS_VALIDATION, "ReturnValues can only be ALL_OLD or NONE");
     return bind_expressions(request, arena, &trees, error);
@@ -195,7 +195,7 @@ static enum status check_update(const struct path_node *update, const struct key
 static enum status bind_update(struct request *request, const struct key_schema *schema,
                                struct arena *arena, struct error *error)
 {
-    struct trees trees;
+    struct trees trees = {.condition = NULL};
     struct bytes fresh = BYTES_NONE;
     enum status status = bind_expressions(request, arena, &trees, error);
     if (status == STATUS_OK)
@@ -280,7 +280,7 @@ static enum status bind_query(struct request *request, const struct key_schema *
                          "Either the KeyConditions or KeyConditionExpression parameter must be "
                          "specified in the request.");
     struct key_condition range;
-    struct trees trees;
+    struct trees trees = {.condition = NULL};
     enum status status = check_select(request, error);
     if (status == STATUS_OK)
         status = bind_expressions(request, arena, &trees, error);
@@ -302,7 +302,7 @@ enum status request_bind(struct request *request, const struct table *table, str
 {
     if (request->table != NULL)
         return STATUS_OK;
-    struct trees trees;
+    struct trees trees = {.condition = NULL};
     enum status status = STATUS_OK;
     switch (request->operation) {
     case OPERATION_GET_ITEM:
