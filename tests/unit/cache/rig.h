@@ -13,7 +13,7 @@ struct rig {
     struct lane *lane;
     struct arena arena;
     uint8_t key[64], values[96];
-    struct call call; /* the latest */
+    struct call call;                /* the latest */
     struct bytes projection, filter; /* of the requests that follow */
     uint64_t now_us;
 };
