@@ -29,6 +29,7 @@ enum {
     WORKERS_MAX = 256,
     LISTENERS_MAX = 16,
     HOUSEKEEP_MS = 100,
+    PREPARE_STEPS_MAX = 64,
     STORE_GRACE_US = 10000000, /* a stop waits so long for a store that answers late */
     FILES_BESIDE = 512,        /* descriptors for all but connections */
 };
@@ -306,10 +307,20 @@ static void *housekeep(void *arg)
     return NULL;
 }
 
+/* Has the first pages of the cache there before the first request: a huge page takes the system
+ * milliseconds, and whoever shares the CPU meanwhile waits. */
+static void prepare_memory(struct backend *cache)
+{
+    int steps = 0;
+    while (steps < PREPARE_STEPS_MAX && cache_housekeep(cache, clock_now_us()))
+        steps++;
+}
+
 static bool housekeeper_start(struct server *server)
 {
     struct housekeeper *housekeeper = &server->housekeeper;
     housekeeper->cache = server->backend;
+    prepare_memory(server->backend);
     ensure(pthread_mutex_init(&housekeeper->lock, NULL) == 0);
     ensure(pthread_cond_init(&housekeeper->changed, NULL) == 0);
     housekeeper->is_running =
