@@ -71,16 +71,15 @@ static void on_put(void *arg, const struct mudax_reply *reply, const struct muda
 static void submit_put(struct item_put *put)
 {
     struct import *import = put->import;
-    struct mudax_error error;
+    struct mudax_error later; /* only the first is told */
+    struct mudax_error *error = import->error.code == MUDAX_OK ? &import->error : &later;
     struct mudax_request request = {.operation = MUDAX_PUT_ITEM,
                                     .table = import->table,
                                     .item = put->item,
                                     .timeout_ms = import->timeout_ms};
     put->tries++;
-    if (mudax_pipe_submit(import->pipe, &request, on_put, put, &error) == MUDAX_OK)
+    if (mudax_pipe_submit(import->pipe, &request, on_put, put, error) == MUDAX_OK)
         return;
-    if (import->error.code == MUDAX_OK)
-        import->error = error;
     mudax_free(put->item);
     free(put);
 }
