@@ -21,7 +21,9 @@ cmake --install "$build" --prefix "$scratch/root" >"$scratch/install.log"
 library=$(dirname "$(find "$scratch/root" -name mudax.pc)")/..
 export PKG_CONFIG_PATH="$library/pkgconfig" LD_LIBRARY_PATH="$library"
 
-# Only mudax_* is visible.
+# mudax_* is visible, and nothing else.
+nm -D --defined-only "$library/libmudax.so" | grep ' T mudax_open' >/dev/null || fail "libmudax.so lacks mudax_open"
+nm -g --defined-only "$library/libmudax.a" | grep ' T mudax_open' >/dev/null || fail "libmudax.a lacks mudax_open"
 visible=$(nm -D --defined-only "$library/libmudax.so" | awk '{print $3}' | grep -v -e '^mudax_' -e '^MUDAX_0$' || true)
 [ -z "$visible" ] || fail "libmudax.so shows $visible"
 visible=$(nm -g --defined-only "$library/libmudax.a" | awk 'NF == 3 {print $3}' | grep -v '^mudax_' || true)
