@@ -1,6 +1,6 @@
 #include "protocol/dynamodb/operations.h"
 
-#include "protocol/encoding/json.h"
+#include "protocol/encoding/json_reader.h"
 
 #define BIT(operation) (1u << (operation))
 
@@ -13,7 +13,6 @@ enum {
     ON_ITEMS = READS | WRITES,
     ON_TABLES = BIT(OPERATION_DESCRIBE_TABLE) | BIT(OPERATION_DELETE_TABLE),
     HERE = ON_ITEMS | ON_TABLES | BIT(OPERATION_CREATE_TABLE) | BIT(OPERATION_LIST_TABLES),
-    DEFINITION_MEMBERS_MAX = 16,
     NAME_SHOWN_MAX = 64,
 };
 
@@ -40,11 +39,6 @@ static int shown(struct bytes text)
     return (int)(text.size < NAME_SHOWN_MAX ? text.size : NAME_SHOWN_MAX);
 }
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "%s", "");
-}
-
 /* How a member is read, and of what type its field in struct request is. */
 enum kind {
     TEXT,    /* a string: struct bytes */
@@ -56,7 +50,7 @@ enum kind {
 };
 
 struct row {
-    const char *name;
+    struct bytes name;
     const char *path;              /* as DynamoDB's validation texts have it */
     uint32_t operations, required; /* bits of enum operation */
     enum kind kind;
@@ -66,110 +60,81 @@ struct row {
 #define FIELD(name) offsetof(struct request, name)
 
 static const struct row rows[] = {
-    {"TableName", "tableName", ON_ITEMS | ON_TABLES, ON_ITEMS | ON_TABLES, TEXT, FIELD(table_name)},
-    {"ExclusiveStartTableName", "exclusiveStartTableName", BIT(OPERATION_LIST_TABLES), 0, TEXT,
+    {BYTES_LITERAL("TableName"), "tableName", ON_ITEMS | ON_TABLES, ON_ITEMS | ON_TABLES, TEXT,
      FIELD(table_name)},
-    {"Key", "key", BY_KEY, BY_KEY, ITEM, FIELD(key)},
-    {"Item", "item", BIT(OPERATION_PUT_ITEM), BIT(OPERATION_PUT_ITEM), ITEM, FIELD(item)},
-    {"ConsistentRead", "consistentRead", READS, 0, TRUTH, FIELD(is_consistent)},
-    {"KeyConditionExpression", "keyConditionExpression", QUERY, 0, TEXT, FIELD(key_condition.text)},
-    {"ExpressionAttributeNames", "expressionAttributeNames", ON_ITEMS, 0, NAMES,
+    {BYTES_LITERAL("ExclusiveStartTableName"), "exclusiveStartTableName",
+     BIT(OPERATION_LIST_TABLES), 0, TEXT, FIELD(table_name)},
+    {BYTES_LITERAL("Key"), "key", BY_KEY, BY_KEY, ITEM, FIELD(key)},
+    {BYTES_LITERAL("Item"), "item", BIT(OPERATION_PUT_ITEM), BIT(OPERATION_PUT_ITEM), ITEM,
+     FIELD(item)},
+    {BYTES_LITERAL("ConsistentRead"), "consistentRead", READS, 0, TRUTH, FIELD(is_consistent)},
+    {BYTES_LITERAL("KeyConditionExpression"), "keyConditionExpression", QUERY, 0, TEXT,
+     FIELD(key_condition.text)},
+    {BYTES_LITERAL("ExpressionAttributeNames"), "expressionAttributeNames", ON_ITEMS, 0, NAMES,
      FIELD(key_condition.names)},
-    {"ExpressionAttributeValues", "expressionAttributeValues", QUERY | WRITES, 0, ITEM,
-     FIELD(key_condition.values)},
-    {"ConditionExpression", "conditionExpression", WRITES, 0, TEXT, FIELD(condition)},
-    {"UpdateExpression", "updateExpression", UPDATE, 0, TEXT, FIELD(update)},
-    {"FilterExpression", "filterExpression", QUERY, 0, TEXT, FIELD(filter)},
-    {"ProjectionExpression", "projectionExpression", READS, 0, TEXT, FIELD(projection)},
-    {"ScanIndexForward", "scanIndexForward", QUERY, 0, UNTRUTH, FIELD(is_backward)},
-    {"ExclusiveStartKey", "exclusiveStartKey", QUERY, 0, ITEM, FIELD(start_key)},
-    {"Limit", "limit", QUERY | BIT(OPERATION_LIST_TABLES), 0, LIMIT, FIELD(limit)},
+    {BYTES_LITERAL("ExpressionAttributeValues"), "expressionAttributeValues", QUERY | WRITES, 0,
+     ITEM, FIELD(key_condition.values)},
+    {BYTES_LITERAL("ConditionExpression"), "conditionExpression", WRITES, 0, TEXT,
+     FIELD(condition)},
+    {BYTES_LITERAL("UpdateExpression"), "updateExpression", UPDATE, 0, TEXT, FIELD(update)},
+    {BYTES_LITERAL("FilterExpression"), "filterExpression", QUERY, 0, TEXT, FIELD(filter)},
+    {BYTES_LITERAL("ProjectionExpression"), "projectionExpression", READS, 0, TEXT,
+     FIELD(projection)},
+    {BYTES_LITERAL("ScanIndexForward"), "scanIndexForward", QUERY, 0, UNTRUTH, FIELD(is_backward)},
+    {BYTES_LITERAL("ExclusiveStartKey"), "exclusiveStartKey", QUERY, 0, ITEM, FIELD(start_key)},
+    {BYTES_LITERAL("Limit"), "limit", QUERY | BIT(OPERATION_LIST_TABLES), 0, LIMIT, FIELD(limit)},
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-static enum status encode(const struct value *value, struct arena *arena, struct bytes *out,
-                          struct error *error)
-{
-    struct bytes bytes = value_encode_arena(value, arena);
-    if (!bytes_given(bytes))
-        return no_memory(error);
-    *out = bytes;
-    return STATUS_OK;
-}
-
-static enum status read_item(const struct json_member *member, struct bytes *out,
-                             struct error *error)
-{
-    struct value value;
-    enum status status = json_member_item(member, &value, error);
-    return status == STATUS_OK ? encode(&value, member->arena, out, error) : status;
-}
-
-static enum status read_names(const struct json_member *member, struct bytes *out,
-                              struct error *error)
-{
-    struct value names;
-    enum status status = json_member_plain(member, &names, error);
-    bool are_strings = status != STATUS_OK || names.type == VALUE_M;
-    for (size_t i = 0; status == STATUS_OK && are_strings && i < names.count; i++)
-        are_strings = names.attributes[i].value.type == VALUE_S;
-    if (!are_strings)
-        return error_set(error, STATUS_MALFORMED, "%.*s must be a map of strings",
-                         shown(member->name), (const char *)member->name.data);
-    if (status == STATUS_OK)
-        status = value_normalize(&names, error);
-    return status == STATUS_OK ? encode(&names, member->arena, out, error) : status;
-}
-
-static enum status read_limit(const struct row *row, const struct json_member *member,
-                              uint32_t *out, struct error *error)
+static bool read_limit(const struct row *row, struct json_reader *reader, uint32_t *out)
 {
     int64_t limit = 0;
-    enum status status = json_member_integer(member, &limit, error);
-    if (status == STATUS_OK && limit < 1)
-        status = error_set(error, STATUS_VALIDATION,
-                           "1 validation error detected: Value '%lld' at '%s' failed to satisfy "
-                           "constraint: Member must have value greater than or equal to 1",
-                           (long long)limit, row->path);
-    if (status == STATUS_OK)
-        *out = limit < INT32_MAX ? (uint32_t)limit : INT32_MAX;
-    return status;
+    if (!json_read_integer(reader, &limit))
+        return false;
+    if (limit < 1)
+        return json_reader_refuse(
+            reader, STATUS_VALIDATION,
+            "1 validation error detected: Value '%lld' at '%s' failed to satisfy constraint: "
+            "Member must have value greater than or equal to 1",
+            (long long)limit, row->path);
+    *out = limit < INT32_MAX ? (uint32_t)limit : INT32_MAX;
+    return true;
 }
 
-static enum status read_untruth(const struct json_member *member, bool *out, struct error *error)
+static bool read_untruth(struct json_reader *reader, bool *out)
 {
     bool truth = false;
-    enum status status = json_member_truth(member, &truth, error);
-    if (status == STATUS_OK)
-        *out = !truth;
-    return status;
+    if (!json_read_truth(reader, &truth))
+        return false;
+    *out = !truth;
+    return true;
 }
 
-static enum status read_member(const struct row *row, const struct json_member *member,
-                               struct request *request, struct error *error)
+static bool read_row(const struct row *row, struct json_reader *reader, struct request *request)
 {
     void *field = (uint8_t *)request + row->field;
     switch (row->kind) {
     case TEXT:
-        return json_member_text(member, field, error);
+        return json_read_text(reader, field);
     case ITEM:
-        return read_item(member, field, error);
+        return json_read_item(reader, field);
     case NAMES:
-        return read_names(member, field, error);
+        return json_read_names(reader, field);
     case TRUTH:
-        return json_member_truth(member, field, error);
+        return json_read_truth(reader, field);
     case UNTRUTH:
-        return read_untruth(member, field, error);
+        return read_untruth(reader, field);
     case LIMIT:
-        return read_limit(row, member, field, error);
+        return read_limit(row, reader, field);
     }
-    return STATUS_OK;
+    return false;
 }
 
 /* ---- members that choose one of several words: some words are not served yet ---- */
 
 struct choice {
-    const char *name, *path;
+    struct bytes name;
+    const char *path;
     uint32_t operations;
     const char *taken;    /* words that ask for nothing, or for what can be done */
     const char *known;    /* all of DynamoDB's */
@@ -185,20 +150,20 @@ _Static_assert(sizeof(enum select) == sizeof(int) && sizeof(enum return_values) 
                "fields are written as int");
 
 static const struct choice choices[] = {
-    {"Select", "select", QUERY, SELECT_WORDS,
+    {BYTES_LITERAL("Select"), "select", QUERY, SELECT_WORDS,
      "SPECIFIC_ATTRIBUTES, COUNT, ALL_ATTRIBUTES, ALL_PROJECTED_ATTRIBUTES",
      "NOT_GIVEN, " SELECT_WORDS, FIELD(select)},
     /* What a write was charged depends on the item it replaced, which is not told yet. */
-    {"ReturnConsumedCapacity", "returnConsumedCapacity", ON_ITEMS, "NONE", "INDEXES, TOTAL, NONE",
-     NULL, 0},
-    {"ReturnValues", "returnValues", WRITES, RETURN_WORDS,
+    {BYTES_LITERAL("ReturnConsumedCapacity"), "returnConsumedCapacity", ON_ITEMS, "NONE",
+     "INDEXES, TOTAL, NONE", NULL, 0},
+    {BYTES_LITERAL("ReturnValues"), "returnValues", WRITES, RETURN_WORDS,
      "ALL_NEW, UPDATED_OLD, ALL_OLD, NONE, UPDATED_NEW", RETURN_WORDS, FIELD(return_values)},
     /* Told of local indexes only. */
-    {"ReturnItemCollectionMetrics", "returnItemCollectionMetrics", WRITES, "SIZE, NONE",
-     "SIZE, NONE", NULL, 0},
+    {BYTES_LITERAL("ReturnItemCollectionMetrics"), "returnItemCollectionMetrics", WRITES,
+     "SIZE, NONE", "SIZE, NONE", NULL, 0},
     /* Errors hold a text and no item yet. */
-    {"ReturnValuesOnConditionCheckFailure", "returnValuesOnConditionCheckFailure", WRITES, "NONE",
-     "ALL_OLD, NONE", NULL, 0},
+    {BYTES_LITERAL("ReturnValuesOnConditionCheckFailure"), "returnValuesOnConditionCheckFailure",
+     WRITES, "NONE", "ALL_OLD, NONE", NULL, 0},
 };
 enum { CHOICES = sizeof choices / sizeof choices[0] };
 
@@ -220,27 +185,44 @@ static bool list_has(const char *list, struct bytes word)
     return list_find(list, word) >= 0;
 }
 
-static enum status read_choice(const struct choice *choice, const struct json_member *member,
-                               struct request *request, struct error *error)
+static bool read_choice(const struct choice *choice, struct json_reader *reader,
+                        struct request *request)
 {
     struct bytes word;
-    enum status status = json_member_text(member, &word, error);
-    if (status != STATUS_OK)
-        return status;
+    if (!json_read_text(reader, &word))
+        return false;
     if (list_has(choice->taken, word)) {
         if (choice->numbered != NULL)
             *(int *)(void *)((uint8_t *)request + choice->field) =
                 list_find(choice->numbered, word);
-        return STATUS_OK;
+        return true;
     }
     if (!list_has(choice->known, word))
-        return error_set(error, STATUS_VALIDATION,
-                         "1 validation error detected: Value '%.*s' at '%s' failed to satisfy "
-                         "constraint: Member must satisfy enum value set: [%s]",
-                         shown(word), (const char *)word.data, choice->path, choice->known);
-    return error_set(error, STATUS_UNSUPPORTED, "%s: %s with the value %.*s is not supported",
-                     operation_name(request->operation), choice->name, shown(word),
-                     (const char *)word.data);
+        return json_reader_refuse(reader, STATUS_VALIDATION,
+                                  "1 validation error detected: Value '%.*s' at '%s' failed to "
+                                  "satisfy constraint: Member must satisfy enum value set: [%s]",
+                                  shown(word), (const char *)word.data, choice->path,
+                                  choice->known);
+    return json_reader_refuse(
+        reader, STATUS_UNSUPPORTED, "%s: %.*s with the value %.*s is not supported",
+        operation_name(request->operation), (int)choice->name.size, (const char *)choice->name.data,
+        shown(word), (const char *)word.data);
+}
+
+/* ---- members of whatever kind ---- */
+
+static bool refuse_member(struct json_reader *reader, const struct request *request,
+                          struct bytes name)
+{
+    return json_reader_refuse(reader, STATUS_UNSUPPORTED, "%s: the member %.*s is not supported",
+                              operation_name(request->operation), shown(name),
+                              (const char *)name.data);
+}
+
+static bool refuse_repeated(struct json_reader *reader, struct bytes name)
+{
+    return json_reader_refuse(reader, STATUS_MALFORMED, "The member %.*s is given twice",
+                              shown(name), (const char *)name.data);
 }
 
 /* ---- CreateTable ---- */
@@ -260,101 +242,106 @@ static const char *const definition_members[] = {
     "TableName",
     "Tags",
 };
-
-static enum status refuse_member(const struct request *request, struct bytes name,
-                                 struct error *error)
-{
-    return error_set(error, STATUS_UNSUPPORTED, "%s: the member %.*s is not supported",
-                     operation_name(request->operation), shown(name), (const char *)name.data);
-}
+enum { DEFINITION_MEMBERS = sizeof definition_members / sizeof definition_members[0] };
 
 static bool is_definition_member(struct bytes name)
 {
-    for (size_t i = 0; i < sizeof definition_members / sizeof definition_members[0]; i++)
+    for (size_t i = 0; i < DEFINITION_MEMBERS; i++)
         if (bytes_equal(name, bytes_text(definition_members[i])))
             return true;
     return false;
 }
 
-static enum status read_definition(struct json_document *document, struct request *request,
-                                   struct error *error)
+/* One member of a definition, as a tree: definitions are small and rare. */
+static bool read_part(struct json_reader *reader, struct value *out)
 {
-    struct attribute attributes[DEFINITION_MEMBERS_MAX];
+    struct bytes packed;
+    if (!json_read_plain(reader, &packed))
+        return false;
+    struct msgpack_cursor cursor = msgpack_cursor_of(packed);
+    struct error error;
+    return value_decode(&cursor, reader->arena, out, &error) == STATUS_OK ||
+           json_reader_refuse(reader, error.status, "%s", error.text);
+}
+
+static bool read_definition(struct json_reader *reader, struct request *request)
+{
+    struct attribute attributes[DEFINITION_MEMBERS];
     struct value definition = {.type = VALUE_M, .attributes = attributes};
-    struct json_member member;
-    enum status status = STATUS_OK;
-    while (status == STATUS_OK && json_document_next(document, &member)) {
-        if (!is_definition_member(member.name))
-            return refuse_member(request, member.name, error);
-        /* Names come once and are known, so that there are never too many. */
+    struct bytes name;
+    while (json_next_member(reader, &name)) {
+        if (!is_definition_member(name))
+            return refuse_member(reader, request, name);
+        if (definition.count == DEFINITION_MEMBERS) /* more than there are names */
+            return refuse_repeated(reader, name);
         struct attribute *attribute = &attributes[definition.count++];
-        attribute->name = member.name;
-        status = json_member_plain(&member, &attribute->value, error);
+        attribute->name = name;
+        if (!read_part(reader, &attribute->value))
+            return false;
     }
-    if (status == STATUS_OK)
-        status = value_normalize(&definition, error);
-    if (status != STATUS_OK)
-        return status;
-    return encode(&definition, document->arena, &request->definition, error);
+    struct error error;
+    if (value_normalize(&definition, &error) != STATUS_OK)
+        return json_reader_refuse(reader, error.status, "%s", error.text);
+    request->definition = value_encode_arena(&definition, reader->arena);
+    return bytes_given(request->definition) ||
+           json_reader_refuse(reader, STATUS_NO_MEMORY, "%s", "");
 }
 
 /* ---- requests ---- */
 
-static const struct row *find_row(struct bytes name, enum operation operation)
+_Static_assert(ROWS + CHOICES <= 64, "a bit each");
+#define SEEN(number) (1ull << (number))
+
+static bool take_once(struct json_reader *reader, struct bytes name, uint64_t bit, uint64_t *seen)
 {
-    for (size_t i = 0; i < ROWS; i++)
-        if ((rows[i].operations & BIT(operation)) != 0 &&
-            bytes_equal(name, bytes_text(rows[i].name)))
-            return &rows[i];
-    return NULL;
+    if ((*seen & bit) != 0)
+        return refuse_repeated(reader, name);
+    *seen |= bit;
+    return true;
 }
 
-static const struct choice *find_choice(struct bytes name, enum operation operation)
+static bool read_member(struct json_reader *reader, struct bytes name, struct request *request,
+                        uint64_t *seen)
 {
+    for (size_t i = 0; i < ROWS; i++)
+        if (bytes_equal(name, rows[i].name) && (rows[i].operations & BIT(request->operation)) != 0)
+            return take_once(reader, name, SEEN(i), seen) && read_row(&rows[i], reader, request);
     for (size_t i = 0; i < CHOICES; i++)
-        if ((choices[i].operations & BIT(operation)) != 0 &&
-            bytes_equal(name, bytes_text(choices[i].name)))
-            return &choices[i];
-    return NULL;
+        if (bytes_equal(name, choices[i].name) &&
+            (choices[i].operations & BIT(request->operation)) != 0)
+            return take_once(reader, name, SEEN(ROWS + i), seen) &&
+                   read_choice(&choices[i], reader, request);
+    return refuse_member(reader, request, name);
 }
 
-static enum status check_required(const struct request *request, uint32_t seen, struct error *error)
+static bool check_required(struct json_reader *reader, const struct request *request, uint64_t seen)
 {
     for (size_t i = 0; i < ROWS; i++)
-        if ((rows[i].required & BIT(request->operation)) != 0 && (seen & BIT(i)) == 0)
-            return error_set(error, STATUS_VALIDATION,
-                             "1 validation error detected: Value null at '%s' failed to satisfy "
-                             "constraint: Member must not be null",
-                             rows[i].path);
-    return STATUS_OK;
+        if ((rows[i].required & BIT(request->operation)) != 0 && (seen & SEEN(i)) == 0)
+            return json_reader_refuse(reader, STATUS_VALIDATION,
+                                      "1 validation error detected: Value null at '%s' failed to "
+                                      "satisfy constraint: Member must not be null",
+                                      rows[i].path);
+    return true;
 }
 
-static enum status read_any_member(const struct json_member *member, struct request *request,
-                                   uint32_t *seen, struct error *error)
+static bool read_members(struct json_reader *reader, struct request *request)
 {
-    const struct row *row = find_row(member->name, request->operation);
-    if (row != NULL) {
-        *seen |= BIT(row - rows);
-        return read_member(row, member, request, error);
-    }
-    const struct choice *choice = find_choice(member->name, request->operation);
-    if (choice != NULL)
-        return read_choice(choice, member, request, error);
-    return refuse_member(request, member->name, error);
+    uint64_t seen = 0;
+    struct bytes name;
+    while (json_next_member(reader, &name))
+        if (!read_member(reader, name, request, &seen))
+            return false;
+    return check_required(reader, request, seen);
 }
 
 enum status operations_read(struct bytes body, struct arena *arena, struct request *request,
                             struct error *error)
 {
-    struct json_document document;
-    enum status status = json_document_read(body, arena, &document, error);
-    if (status != STATUS_OK)
-        return status;
-    if (request->operation == OPERATION_CREATE_TABLE)
-        return read_definition(&document, request, error);
-    uint32_t seen = 0;
-    struct json_member member;
-    while (status == STATUS_OK && json_document_next(&document, &member))
-        status = read_any_member(&member, request, &seen, error);
-    return status == STATUS_OK ? check_required(request, seen, error) : status;
+    struct json_reader reader;
+    json_reader_init(&reader, body, arena, error);
+    if (json_enter_map(&reader))
+        (void)(request->operation == OPERATION_CREATE_TABLE ? read_definition(&reader, request)
+                                                            : read_members(&reader, request));
+    return json_reader_end(&reader);
 }

@@ -16,7 +16,6 @@ BACKEND_PUBLIC = {"backend/backend.h", "backend/lane.h"}
 RULES = [
     # (files, allowed own headers, allowed libraries)
     ("protocol/encoding/msgpack.c", ["protocol/"], ["msgpack"]),
-    ("protocol/encoding/json.c", ["protocol/"], ["jansson.h"]),
     ("protocol/dynamodb/", ["protocol/"], ["http_parser.h", "zlib.h"]),
     ("protocol/hash.c", ["protocol/"], ["xxhash.h"]),
     ("protocol/", ["protocol/"], []),

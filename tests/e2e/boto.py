@@ -134,6 +134,12 @@ class Sdk(OverHttp):
         self.assertEqual(table.get_item(Key={"p": "k"})["Item"]["d"], text)
         self.assertIn("size", self.refused("ValidationException", table.put_item, Item={"p": "k", "d": text + "\u00e9" * 1000}))
         self.assertEqual(table.get_item(Key={"p": "k"})["Item"]["d"], text)
+        many = [None] * 200000  # 400 KB of the smallest values, 2.8 MB of JSON
+        table.put_item(Item={"p": "m", "d": many})
+        self.assertEqual(table.get_item(Key={"p": "m"})["Item"]["d"], many)
+        several = {f"{number:05x}": number for number in range(36000)}  # not in the order of its names: encoded again
+        table.put_item(Item={"p": "s", "d": dict(reversed(several.items()))})
+        self.assertEqual(table.get_item(Key={"p": "s"})["Item"]["d"], several)
         packed = Binary(os.urandom(400000))
         table.put_item(Item={"p": "b", "d": packed})
         self.assertEqual(table.get_item(Key={"p": "b"})["Item"]["d"], packed)

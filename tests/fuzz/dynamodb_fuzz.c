@@ -16,12 +16,18 @@ static void need(bool is_right)
         abort();
 }
 
-/* The item comes back from the JSON of a reply as it went in. */
+/* The item, made canonical as a store has it, comes back from the JSON of a reply. */
 static void check_reply(const struct wire_session *session, const struct request *request,
-                        struct bytes item, struct arena *arena)
+                        struct arena *arena)
 {
     struct buffer out = {0};
     struct reply reply;
+    struct error refusal;
+    struct bytes item;
+    enum status made = item_canonical(request->item, arena, &item, NULL, &refusal);
+    need(made == STATUS_OK || made == STATUS_VALIDATION || made == STATUS_NO_MEMORY);
+    if (made != STATUS_OK)
+        return;
     struct request get = {.operation = OPERATION_GET_ITEM, .id = request->id};
     reply_init(&reply);
     reply.body = item;
@@ -89,7 +95,7 @@ static uint64_t run(const uint8_t *data, size_t size, size_t step, size_t *left)
             if (result == WIRE_REQUEST) {
                 hash = hash * 31 + hash_of(&request);
                 if (bytes_given(request.item))
-                    check_reply(&session, &request, request.item, &arena);
+                    check_reply(&session, &request, &arena);
             }
             arena_reset(&arena);
         }

@@ -1,6 +1,6 @@
 /* JSON: what is taken is written as JSON that gives the same bytes again. */
 #include "protocol/encoding/json.h"
-#include "protocol/encoding/msgpack.h"
+#include "protocol/encoding/json_reader.h"
 #include "protocol/ensure.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -43,12 +43,32 @@ static void check_plain(struct bytes text, struct arena *arena)
     buffer_deinit(&written);
 }
 
+/* What is passed over as JSON is read as JSON, and the other way round. */
+static void check_reader(struct bytes text, struct arena *arena)
+{
+    struct json_reader skipping, reading;
+    struct bytes all, packed = BYTES_NONE;
+    struct error error;
+    json_reader_init(&skipping, text, arena, &error);
+    bool is_skipped = json_skip(&skipping, &all);
+    enum status skipped = json_reader_end(&skipping);
+    ensure(is_skipped || skipped != STATUS_OK);
+    json_reader_init(&reading, text, arena, &error);
+    bool is_read = json_read_plain(&reading, &packed);
+    enum status read = json_reader_end(&reading);
+    ensure(is_read || read != STATUS_OK);
+    ensure((skipped == STATUS_MALFORMED) == (read == STATUS_MALFORMED));
+    struct msgpack_cursor cursor = msgpack_cursor_of(packed);
+    ensure(read != STATUS_OK || (msgpack_skip(&cursor, NULL) && cursor.at == cursor.end));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct arena arena;
     arena_init(&arena, NULL, 0, ARENA_MAX);
     check_item(bytes_of(data, size), &arena);
     check_plain(bytes_of(data, size), &arena);
+    check_reader(bytes_of(data, size), &arena);
     arena_deinit(&arena);
     return 0;
 }

@@ -1,8 +1,8 @@
 # packages.sh - installs Debian packages that are missing. Sourced by quickstart.sh and test.sh.
 
 packages_build="gcc libc6-dev cmake ninja-build pkg-config libevent-dev libmsgpack-dev libck-dev
- libhiredis-dev librocksdb-dev libxxhash-dev libjansson-dev libinih-dev libhttp-parser-dev zlib1g-dev"
-packages_test="clang libclang-rt-14-dev clang-format libcmocka-dev redis-server memcached python3 git
+ libhiredis-dev librocksdb-dev libxxhash-dev libinih-dev libhttp-parser-dev zlib1g-dev"
+packages_test="clang libclang-rt-14-dev clang-format libcmocka-dev libjansson-dev redis-server memcached python3 git
  python3-boto3 awscli"
 packages_all="clang-tidy cppcheck gcovr"
 

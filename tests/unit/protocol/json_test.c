@@ -23,14 +23,9 @@ static void items_survive_the_way_through_json(void **state)
     for (int round = 0; round < ROUNDS; round++) {
         struct value item = random_item(&random, &arena);
         struct value back;
-        bool has_zero_in_name = false; /* jansson takes no such names */
         text.size = 0;
         assert_true(json_from_item(&item, round % 3, &text));
-        for (size_t i = 0; i + 5 < text.size; i++)
-            has_zero_in_name |= memcmp(text.data + i, "\\u0000", 6) == 0;
         enum status status = json_to_item(buffer_bytes(&text), &arena, &back, &error);
-        if (status != STATUS_OK && has_zero_in_name)
-            continue;
         if (status != STATUS_OK)
             fail_msg("%.*s: %s", (int)text.size, (const char *)text.data, error.text);
         assert_true(values_are_equal(&item, &back));
@@ -78,7 +73,8 @@ static void what_is_not_dynamodb_json_is_refused(void **state)
         {"{\n\"a\" 1}", STATUS_MALFORMED, "Not JSON at line 2"},
         {"[]", STATUS_MALFORMED, "Start of list found where not expected"},
         {"{\"a\":1}", STATUS_MALFORMED, "NUMBER_VALUE cannot be converted to"},
-        {"{\"a\":{\"S\":\"x\"},\"a\":{\"S\":\"y\"}}", STATUS_MALFORMED, "Not JSON"},
+        {"{\"a\":{\"S\":\"x\"},\"a\":{\"S\":\"y\"}}", STATUS_VALIDATION,
+         INVALID "Duplicate attribute name: a"},
         {"{\"a\":{\"S\":\"\xff\"}}", STATUS_MALFORMED, "Not JSON"},
         {"{\"a\":{\"S\":1}}", STATUS_MALFORMED, "NUMBER_VALUE cannot be converted to String"},
         {"{\"a\":{\"N\":1}}", STATUS_MALFORMED, "NUMBER_VALUE cannot be converted to String"},
@@ -258,58 +254,6 @@ static void ordinary_text_has_every_digit(void **state)
     arena_deinit(&arena);
 }
 
-static void a_document_is_read_member_by_member_in_the_memory_of_its_arena(void **state)
-{
-    (void)state;
-    static const char text[] = "{\"z\":\"text\",\"none\":null,\"a\":{\"p\":{\"S\":\"x\"}},\"n\":7}";
-    struct arena arena;
-    struct json_document document;
-    struct json_member member;
-    struct error error;
-    struct bytes bytes;
-    struct value value;
-    int64_t integer = 0;
-    bool truth;
-    arena_init(&arena, NULL, 0, ARENA_MAX);
-    assert_int_equal(json_document_read(bytes_text(text), &arena, &document, &error), STATUS_OK);
-    assert_true(json_document_next(&document, &member));
-    assert_true(bytes_equal(member.name, BYTES_LITERAL("z")));
-    assert_int_equal(json_member_text(&member, &bytes, &error), STATUS_OK);
-    assert_true(bytes_equal(bytes, BYTES_LITERAL("text")));
-    assert_int_equal(json_member_truth(&member, &truth, &error), STATUS_MALFORMED);
-    assert_int_equal(json_member_item(&member, &value, &error), STATUS_MALFORMED);
-    assert_true(json_document_next(&document, &member));
-    assert_true(bytes_equal(member.name, BYTES_LITERAL("a")));
-    assert_int_equal(json_member_item(&member, &value, &error), STATUS_OK);
-    assert_int_equal(value.count, 1);
-    assert_true(json_document_next(&document, &member));
-    assert_int_equal(json_member_integer(&member, &integer, &error), STATUS_OK);
-    assert_int_equal(integer, 7);
-    assert_false(json_document_next(&document, &member));
-    arena_deinit(&arena);
-}
-
-static void a_document_whose_memory_ends_anywhere_is_told(void **state)
-{
-    (void)state;
-    struct bytes text = BYTES_LITERAL("{\"a\":\"a text that is longer than what there is room for "
-                                      "at once \\u00e9\",\"b\":[[[{}]]]}");
-    struct json_document document;
-    struct error error;
-    size_t refused = 0;
-    for (size_t heap = 0;; heap += 16) {
-        struct arena arena;
-        arena_init(&arena, NULL, 0, heap);
-        enum status status = json_document_read(text, &arena, &document, &error);
-        arena_deinit(&arena);
-        if (status == STATUS_OK)
-            break;
-        assert_int_equal(status, STATUS_NO_MEMORY);
-        refused++;
-    }
-    assert_true(refused > 20);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,8 +265,6 @@ int main(void)
         cmocka_unit_test(memory_that_runs_out_anywhere_is_told),
         cmocka_unit_test(bytes_become_the_same_text_without_a_tree),
         cmocka_unit_test(ordinary_text_has_every_digit),
-        cmocka_unit_test(a_document_is_read_member_by_member_in_the_memory_of_its_arena),
-        cmocka_unit_test(a_document_whose_memory_ends_anywhere_is_told),
     };
     return cmocka_run_group_tests_name("json", tests, NULL, NULL);
 }

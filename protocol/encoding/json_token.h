@@ -1,0 +1,57 @@
+/* json_token.h - private to protocol/encoding/json_*: what all readers of JSON text are made of. */
+#pragma once
+
+#include "protocol/encoding/json_reader.h"
+
+static inline void json_skip_blanks(struct json_reader *reader)
+{
+    while (reader->at != reader->end && (*reader->at == ' ' || *reader->at == '\n' ||
+                                         *reader->at == '\r' || *reader->at == '\t'))
+        reader->at++;
+}
+
+/* True if that byte is next behind blanks. */
+static inline bool json_sees(struct json_reader *reader, char byte)
+{
+    json_skip_blanks(reader);
+    return reader->at != reader->end && *reader->at == (uint8_t)byte;
+}
+
+/* Goes past that byte if it is next behind blanks. */
+static inline bool json_takes(struct json_reader *reader, char byte)
+{
+    if (!json_sees(reader, byte))
+        return false;
+    reader->at++;
+    return true;
+}
+
+/* End the reading; all return false.
+ * _syntax  what is next is not JSON
+ * _type    it is JSON, but not `wanted` */
+bool json_refuse_syntax(struct json_reader *reader, const char *what);
+bool json_refuse_type(struct json_reader *reader, const char *wanted);
+bool json_refuse_memory(struct json_reader *reader);
+
+/* Makes sure that there is room for MessagePack. */
+MUST_CHECK bool json_need_room(struct json_reader *reader);
+
+/* Room that a text with escapes needs before its MessagePack is written over it. */
+enum { JSON_SCRATCH = 8 };
+
+/* Reads a string.
+ * wanted  what is told if it is something else
+ * out     a view of the text; with escapes it is behind reader->out + JSON_SCRATCH, until something
+ *         is written there */
+MUST_CHECK bool json_take_text(struct json_reader *reader, const char *wanted, struct bytes *out);
+
+/* As json_next_element(), in a map: its name is next. */
+MUST_CHECK bool json_next_pair(struct json_reader *reader);
+
+/* Goes past a number.
+ * out         its text
+ * is_integer  has neither point nor exponent */
+MUST_CHECK bool json_take_number(struct json_reader *reader, struct bytes *out, bool *is_integer);
+
+/* Goes past "true", "false" or "null". */
+MUST_CHECK bool json_take_word(struct json_reader *reader, const char *word);
