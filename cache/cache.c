@@ -259,24 +259,10 @@ enum submit lane_submit(struct cache_lane *lane, struct call *call)
 {
     if (call->now_us > lane->now_us)
         lane->now_us = call->now_us;
-    switch (call->request.operation) {
-    case OPERATION_GET_ITEM:
-    case OPERATION_QUERY:
+    enum operation operation = call->request.operation;
+    if (LIKELY(operation == OPERATION_GET_ITEM || operation == OPERATION_QUERY))
         return read_submit(lane, call);
-    case OPERATION_HELLO:
-    case OPERATION_PING:
-    case OPERATION_DESCRIBE_TABLE:
-    case OPERATION_LIST_TABLES:
-    case OPERATION_STATS:
-        return pass(lane, call);
-    case OPERATION_PUT_ITEM:
-    case OPERATION_DELETE_ITEM:
-    case OPERATION_UPDATE_ITEM:
-    case OPERATION_CREATE_TABLE:
-    case OPERATION_DELETE_TABLE:
-        break;
-    }
-    return write_submit(lane, call);
+    return operation_may_change(operation) ? write_submit(lane, call) : pass(lane, call);
 }
 
 static enum submit cache_submit(struct lane *lane, struct call *call)

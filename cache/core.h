@@ -17,7 +17,7 @@ struct counters {
 struct unknown_write {
     uint64_t until_us;
     uint32_t item_hash, partition_hash;
-    bool is_all;
+    bool is_all, is_index;
 };
 
 enum {

@@ -34,7 +34,7 @@ static const struct entry *page_probe(const struct cache *cache, struct probe_ro
     struct entry *probe = probe_begin(room, arena, key_size);
     if (probe == NULL)
         return NULL;
-    uint8_t *at = entry_key_begin(probe->key, ENTRY_PAGE, request->table->id);
+    uint8_t *at = entry_key_begin(probe->key, ENTRY_PAGE, request_range_id(request));
     *at++ = request->is_backward;
     at = put(at, &request->limit, sizeof request->limit);
     at = put_bytes(at, partition->bytes);
@@ -84,8 +84,8 @@ enum submit query_get(struct cache_lane *lane, struct call *call)
         return fetch_alone(lane, call, NULL);
     struct partition_ref partition;
     const struct entry *probe = NULL;
-    if (partition_ref_make(lane->cache, call->arena, request->table->id, request->range.partition,
-                           &partition))
+    if (partition_ref_make(lane->cache, call->arena, request_range_id(request),
+                           request->range.partition, &partition))
         probe = page_probe(lane->cache, &room, call->arena, request, &partition);
     if (probe == NULL)
         return call_fail(call, STATUS_NO_MEMORY);

@@ -8,7 +8,7 @@
 struct raised {
     struct raised *next;
     uint32_t table_id;
-    bool is_all;
+    bool is_all, is_index;
     bool is_late; /* never announced: its image may be older than another write's */
     struct item_key key;
     const struct entry *probe;
@@ -77,7 +77,8 @@ static void intent(struct cache_lane *lane, struct raised *raised, bool is_first
         intent_all(lane->cache, lane->reclaimer, raised->table_id, is_first);
         return;
     }
-    intent_item(lane, raised, is_first);
+    if (!raised->is_index)
+        intent_item(lane, raised, is_first);
     intent_partition(lane, raised, is_first);
 }
 
@@ -143,7 +144,8 @@ static bool keep_raised(struct cache *cache, const struct raised *raised, uint64
         cache->unknown[at] = (struct unknown_write){
             .until_us = until_us,
             .is_all = raised->is_all,
-            .item_hash = raised->is_all ? 0 : raised->probe->hash,
+            .is_index = raised->is_index,
+            .item_hash = raised->probe == NULL ? 0 : raised->probe->hash,
             .partition_hash = raised->partition.hash,
         };
     } else if (!cache_is_quiet(cache, until_us)) {
@@ -161,7 +163,8 @@ static void done(struct cache_lane *lane, struct raised *raised, struct entry *e
         intent_all(lane->cache, lane->reclaimer, raised->table_id, is_known ? -1 : 0);
         return;
     }
-    done_item(lane, raised, entry, is_known);
+    if (!raised->is_index)
+        done_item(lane, raised, entry, is_known);
     done_partition(lane, raised, is_known);
 }
 
@@ -170,12 +173,17 @@ static bool raised_init(struct cache_lane *lane, struct arena *arena, struct rai
                         const struct touched *touched)
 {
     *raised = (struct raised){
-        .table_id = touched->table_id, .is_all = touched->is_all, .key = touched->key};
+        .table_id = touched->table_id,
+        .is_all = touched->is_all,
+        .is_index = touched->is_index,
+        .key = touched->key,
+    };
     if (touched->is_all)
         return true;
     raised->pending.sort = item_key_sort(touched->key);
-    raised->probe = item_probe(lane->cache, NULL, arena, touched->table_id, touched->key);
-    return raised->probe != NULL &&
+    if (!touched->is_index)
+        raised->probe = item_probe(lane->cache, NULL, arena, touched->table_id, touched->key);
+    return (touched->is_index || raised->probe != NULL) &&
            partition_ref_make(lane->cache, arena, touched->table_id,
                               item_key_partition(touched->key), &raised->partition);
 }
@@ -232,8 +240,8 @@ static struct entry *image_entry(struct write *write, const struct raised *raise
     for (size_t i = 0; i < call->reply.touched_count && touched == NULL; i++)
         if (raised_find(write, &call->reply.touched[i]) == raised)
             touched = &call->reply.touched[i];
-    if (call->reply.status != STATUS_OK || raised->is_all || raised->is_late || touched == NULL ||
-        !touched->is_image_known || cache_is_quiet(cache, call->now_us))
+    if (call->reply.status != STATUS_OK || raised->is_all || raised->is_index || raised->is_late ||
+        touched == NULL || !touched->is_image_known || cache_is_quiet(cache, call->now_us))
         return NULL;
     reclaim_begin(write->lane->reclaimer);
     bool is_enabled = cache_policy(cache)->is_enabled;
@@ -339,6 +347,16 @@ void write_check(struct cache_lane *lane, const struct call *call, const struct 
     done_partition(lane, &raised, true);
 }
 
+static void lower_item(struct cache *cache, uint32_t hash)
+{
+    struct shard *shard = cache_shard(cache, hash);
+    mutex_lock(&shard->lock);
+    struct stripe *stripe = stripe_of(&shard->stripes, hash);
+    stripe->ver++;
+    stripe->pending--;
+    mutex_unlock(&shard->lock);
+}
+
 void write_expire_unknown(struct cache *cache, struct reclaimer *reclaimer, uint64_t now_us)
 {
     for (;;) {
@@ -358,13 +376,9 @@ void write_expire_unknown(struct cache *cache, struct reclaimer *reclaimer, uint
             intent_all(cache, reclaimer, 0, -1);
             continue;
         }
-        struct shard *shard = cache_shard(cache, oldest.item_hash);
-        mutex_lock(&shard->lock);
-        struct stripe *stripe = stripe_of(&shard->stripes, oldest.item_hash);
-        stripe->ver++;
-        stripe->pending--;
-        mutex_unlock(&shard->lock);
-        shard = cache_shard(cache, oldest.partition_hash);
+        if (!oldest.is_index)
+            lower_item(cache, oldest.item_hash);
+        struct shard *shard = cache_shard(cache, oldest.partition_hash);
         mutex_lock(&shard->lock);
         --*stripe_of_partition(&shard->stripes, oldest.partition_hash);
         mutex_unlock(&shard->lock);

@@ -258,13 +258,6 @@ static void parked_destroy(struct parked *parked)
     free(parked);
 }
 
-static bool is_write(enum operation operation)
-{
-    return operation == OPERATION_PUT_ITEM || operation == OPERATION_DELETE_ITEM ||
-           operation == OPERATION_UPDATE_ITEM || operation == OPERATION_CREATE_TABLE ||
-           operation == OPERATION_DELETE_TABLE;
-}
-
 static void throttle(struct worker *worker, struct reply *reply)
 {
     stats_add(worker->stats, COUNTER_requests_throttled, 1);
@@ -277,7 +270,7 @@ static void throttle(struct worker *worker, struct reply *reply)
  * short, and it has happened. */
 static bool is_untaken(const struct connection *connection, const struct call *call)
 {
-    return call->reply.body.size > SMALL_MAX && !is_write(call->request.operation) &&
+    return call->reply.body.size > SMALL_MAX && !operation_may_change(call->request.operation) &&
            has_unsent(connection) && is_memory_short(connection, call->reply.body.size);
 }
 
@@ -337,7 +330,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
     reply.status = error_set(
         &reply.error, STATUS_TIMEOUT, "The store did not answer %s within %llu ms%s",
         operation_name(request->operation), (unsigned long long)(now_us - parked->begun_us) / 1000,
-        is_write(request->operation) ? "; the write may or may not happen" : "");
+        operation_may_change(request->operation) ? "; the write may or may not happen" : "");
     stats_add(worker->stats, COUNTER_requests_timed_out, 1);
     reply_send(connection, request, &reply, false);
     parked_detach(parked);
@@ -462,7 +455,7 @@ static void serve(struct connection *connection, struct bytes frame)
         return;
     }
     enum submit submit = SUBMIT_KEEP;
-    if (!is_write(call->request.operation))
+    if (!operation_may_change(call->request.operation))
         submit = worker->lane->ops->submit(worker->lane, call);
     if (LIKELY(submit == SUBMIT_DONE)) {
         count_in_batch(worker, &call->request, &call->reply);

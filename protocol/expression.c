@@ -179,18 +179,31 @@ static enum status value_part(const struct alias *value, const struct key_schema
     if (status != STATUS_OK)
         return status;
     enum value_type type = is_sort ? schema->sort.type : schema->partition.type;
-    bool is_last = is_sort || !key_schema_has_sort(schema);
     uint8_t *part = arena_alloc(arena, 2 * contents.size + 2);
     if (part == NULL)
         return refuse_memory(error);
-    const uint8_t *end = key_part_write(part, type, contents, is_last);
+    const uint8_t *end = key_part_write(part, type, contents, key_schema_is_last(schema, is_sort));
     *out = bytes_of(part, (size_t)(end - part));
     return STATUS_OK;
 }
 
+/* The smallest key above all whose sort key is this one. */
+static bool key_after(struct bytes value, bool is_followed, struct arena *arena, struct bytes *out)
+{
+    bool is_unbounded = false; /* never: terminators and numbers do not end in FF */
+    return is_followed ? bytes_prefix_end(value, arena, out, &is_unbounded)
+                       : bytes_next(value, arena, out);
+}
+
+/* What begins with a value begins with its part, but for the terminator. */
+static struct bytes part_prefix(struct bytes value, bool is_followed)
+{
+    return is_followed ? bytes_of(value.data, value.size - KEY_TERMINATOR) : value;
+}
+
 /* The interval of one test; `second` is the upper bound of BETWEEN. */
-static bool test_interval(enum expression_kind kind, struct bytes value, struct bytes second,
-                          struct arena *arena, struct key_interval *out)
+static bool test_interval(enum expression_kind kind, bool is_followed, struct bytes value,
+                          struct bytes second, struct arena *arena, struct key_interval *out)
 {
     bool is_unbounded = false;
     *out = (struct key_interval){BYTES_LITERAL(""), BYTES_NONE};
@@ -199,21 +212,21 @@ static bool test_interval(enum expression_kind kind, struct bytes value, struct 
         out->high = value;
         return true;
     case EXPRESSION_LESS_EQUAL:
-        return bytes_next(value, arena, &out->high);
+        return key_after(value, is_followed, arena, &out->high);
     case EXPRESSION_GREATER:
-        return bytes_next(value, arena, &out->low);
+        return key_after(value, is_followed, arena, &out->low);
     case EXPRESSION_GREATER_EQUAL:
         out->low = value;
         return true;
     case EXPRESSION_BETWEEN:
         out->low = value;
-        return bytes_next(second, arena, &out->high);
+        return key_after(second, is_followed, arena, &out->high);
     case EXPRESSION_BEGINS_WITH:
-        out->low = value;
-        return bytes_prefix_end(value, arena, &out->high, &is_unbounded);
+        out->low = part_prefix(value, is_followed);
+        return bytes_prefix_end(out->low, arena, &out->high, &is_unbounded);
     default: /* = */
         out->low = value;
-        return bytes_next(value, arena, &out->high);
+        return key_after(value, is_followed, arena, &out->high);
     }
 }
 
@@ -226,7 +239,7 @@ static enum status bind_sort(const struct key_test *test, const struct key_schem
         if (status != STATUS_OK)
             return status;
     }
-    if (!test_interval(test->kind, parts[0], parts[1], arena, out))
+    if (!test_interval(test->kind, schema->is_followed, parts[0], parts[1], arena, out))
         return refuse_memory(error);
     return STATUS_OK;
 }

@@ -106,6 +106,20 @@ bool key_part_read(struct bytes in, enum value_type type, bool is_last, struct a
     return true;
 }
 
+bool item_key_split(struct bytes key, const struct key_schema *schema, struct item_key *out)
+{
+    struct number number;
+    size_t size = key.size, escapes;
+    if (schema->partition.type == VALUE_N) {
+        if (!number_from_ordered(key, &number, &size))
+            return false;
+    } else if (key_schema_has_sort(schema) && !find_end(key, &size, &escapes)) {
+        return false;
+    }
+    *out = (struct item_key){key, size};
+    return true;
+}
+
 bool bytes_prefix_end(struct bytes prefix, struct arena *arena, struct bytes *out,
                       bool *is_unbounded)
 {

@@ -12,6 +12,7 @@
 enum {
     /* A partition key of only zeros doubles; both terminators; */
     KEY_BYTES_MAX = 2 * PARTITION_KEY_MAX + 2 + SORT_KEY_MAX,
+    KEY_TERMINATOR = 2, /* bytes behind an S or B part that is not the last */
 };
 
 /* The primary key of an item: partition part, then sort part, in one piece. */
@@ -39,6 +40,10 @@ uint8_t *key_part_write(uint8_t *out, enum value_type type, struct bytes bytes, 
  * key_part_write() never makes, or without memory. */
 MUST_CHECK bool key_part_read(struct bytes in, enum value_type type, bool is_last,
                               struct arena *arena, struct bytes *out, size_t *used);
+
+/* Finds where the partition part of a primary key ends. False on bytes that are none. */
+MUST_CHECK bool item_key_split(struct bytes key, const struct key_schema *schema,
+                               struct item_key *out);
 
 /* The smallest byte string above everything that begins with `prefix`, in arena memory;
  * `is_unbounded` when there is none (all FF). False without memory. */

@@ -12,10 +12,11 @@ enum verdict {
     VERDICT_STALE = 4,  /* older than its TTL, as configured */
 };
 
-/* One key that a write may change, in its table (or, one day, in an index). */
+/* One key that a write may change, in its table or in an index. */
 struct touched {
-    uint32_t table_id;
+    uint32_t table_id; /* or the index's */
     struct item_key key;
+    bool is_index;       /* a place in an index: pages may depend on it, no item lies there */
     bool is_all;         /* everything of this table; `key` is then empty */
     bool is_image_known; /* of a write that succeeded: what is there now, see `image` */
     struct bytes image;  /* canonical item; not given: no such item */

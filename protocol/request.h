@@ -20,8 +20,17 @@ enum operation {
     OPERATION_DELETE_TABLE = 9,
     OPERATION_STATS = 10,
     OPERATION_UPDATE_ITEM = 11,
+    OPERATION_SCAN = 12,
+    OPERATION_BATCH_GET_ITEM = 13,
+    OPERATION_BATCH_WRITE_ITEM = 14,
+    OPERATION_TRANSACT_GET_ITEMS = 15,
+    OPERATION_TRANSACT_WRITE_ITEMS = 16,
+    OPERATION_CONDITION_CHECK = 17, /* only as a part of TransactWriteItems */
+    OPERATION_UPDATE_TABLE = 18,
+    OPERATION_UPDATE_TIME_TO_LIVE = 19,
+    OPERATION_DESCRIBE_TIME_TO_LIVE = 20,
 };
-enum { OPERATIONS = 12 };
+enum { OPERATIONS = 21 };
 
 /* Which attributes of an item a write answers with. Numbers as above. */
 enum return_values {
@@ -45,10 +54,12 @@ enum { SELECTS = 5 };
 
 /* "GetItem", ...; "Unknown" for others. */
 const char *operation_name(enum operation operation);
+/* Whether it may change what is stored: then its outcome can be unknown. */
+bool operation_may_change(enum operation operation);
 
 struct request {
     enum operation operation;
-    uint32_t limit;          /* Query, ListTables: 1 or more; 0 means none given */
+    uint32_t limit;          /* Query, Scan, ListTables: 1 or more; 0 means none given */
     uint64_t id;             /* the client's, given back in the reply */
     bool is_consistent;      /* ConsistentRead */
     bool is_backward;        /* ScanIndexForward = false */
@@ -62,27 +73,44 @@ struct request {
     /* Its names and values are those of the other expressions too. */
     struct expression_input key_condition;
     struct bytes condition;  /* PutItem, DeleteItem, UpdateItem: ConditionExpression */
-    struct bytes filter;     /* Query: FilterExpression */
-    struct bytes projection; /* GetItem, Query: ProjectionExpression */
-    enum select select;      /* Query */
+    struct bytes filter;     /* Query, Scan: FilterExpression */
+    struct bytes projection; /* GetItem, Query, Scan: ProjectionExpression */
+    enum select select;      /* Query, Scan */
     struct bytes update;     /* UpdateItem: UpdateExpression */
     enum return_values return_values;
-    struct bytes start_key;  /* Query: ExclusiveStartKey, MessagePack map */
-    struct bytes definition; /* CreateTable: MessagePack map with DynamoDB's member names */
+    struct bytes start_key;     /* Query, Scan: ExclusiveStartKey, MessagePack map */
+    struct bytes definition;    /* CreateTable: MessagePack map with DynamoDB's member names */
+    struct bytes index_name;    /* Query, Scan; not given: the table itself */
+    uint32_t segment, segments; /* Scan: Segment of TotalSegments; 0 segments: not given */
+    bool has_segment;
+    bool wants_failed;     /* ReturnValuesOnConditionCheckFailure = ALL_OLD */
+    struct bytes token;    /* TransactWriteItems: ClientRequestToken */
+    struct request *parts; /* batches and transactions: `part_count` of them, arena memory */
+    size_t part_count;
 
     /* Filled by request_bind(). */
     const struct table *table;
-    struct item_key item_key;   /* all that name one item */
-    struct key_condition range; /* Query: start key applied, so exactly what is to be read */
+    const struct secondary_index *index; /* Query, Scan; NULL: the table itself */
+    struct item_key item_key;            /* all that name one item */
+    struct key_condition range; /* Query: start key applied, so exactly what is to be read. Scan:
+                                   partition empty, the interval one of positions, which are
+                                   8 bytes of the partition key's hash, big endian, and the key */
     size_t item_size;           /* PutItem: DynamoDB's size */
     /* What the expressions say; NULL: not given. */
     const struct expression *condition_tree, *filter_tree;
     const struct path_node *projection_tree, *update_tree;
-    struct bytes page_form; /* Query: filter, projection and Select in one form that does not depend
-                               on aliases (expression_form.h); empty: whole items, all of them */
+    struct bytes
+        page_form; /* Query, Scan: filter, projection and Select in one form that does not depend
+                      on aliases (expression_form.h); empty: whole items, all of them */
 };
 
-/* Binds a GetItem, PutItem, DeleteItem or Query to its table: key attributes become key bytes, the
+/* What a Query or Scan reads has the id of its index or of its table. */
+static inline uint32_t request_range_id(const struct request *request)
+{
+    return request->index != NULL ? request->index->id : request->table->id;
+}
+
+/* Binds a request that names one table to it: key attributes become key bytes, the
  * item canonical, the key condition an interval. Purely syntax and schema: what it refuses does not
  * depend on stored data. Does nothing when already bound.
  * table  stays valid as long as the request

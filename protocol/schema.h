@@ -7,6 +7,10 @@ enum {
     TABLE_NAME_MIN = 3,
     TABLE_NAME_MAX = 255,
     KEY_NAME_MAX = 255,
+    /* Developer guide, quotas. */
+    LOCAL_INDEXES_MAX = 5,
+    GLOBAL_INDEXES_MAX = 20,
+    INDEXES_MAX = LOCAL_INDEXES_MAX + GLOBAL_INDEXES_MAX,
 };
 
 struct key_attribute {
@@ -17,6 +21,22 @@ struct key_attribute {
 struct key_schema {
     struct key_attribute partition;
     struct key_attribute sort; /* name.size 0: the table has none */
+    bool is_followed; /* an index's: the table's key comes behind it, so that no part of it is the
+                         last */
+};
+
+struct path_node; /* expression_path.h */
+
+/* A secondary index: an ordered range of its own, kept in the same commits as the table. */
+struct secondary_index {
+    uint32_t id; /* as a table's */
+    struct bytes name;
+    struct key_schema key;
+    bool is_local;
+    bool is_ready;                 /* false: still being filled in; it cannot be read */
+    const struct path_node *shown; /* the attributes projected into it; NULL: all */
+    const struct path_node *keys;  /* the attributes of its key and of the table's */
+    size_t key_count;              /* how many these are */
 };
 
 /* One definition. Immutable once published; whoever got it from a lane keeps it until lane_end, or,
@@ -29,9 +49,27 @@ struct table {
     uint64_t partitions;      /* ranges of the hash space */
     struct bytes description; /* whatever else the client gave at CreateTable and gets back:
                                  MessagePack map with DynamoDB's member names */
+    const struct secondary_index *indexes; /* `index_count` of them */
+    size_t index_count;
 };
 
 static inline bool key_schema_has_sort(const struct key_schema *key)
 {
     return key->sort.name.size != 0;
+}
+
+/* True if no other part of a key stands behind this one. */
+static inline bool key_schema_is_last(const struct key_schema *key, bool is_sort)
+{
+    return !key->is_followed && (is_sort || !key_schema_has_sort(key));
+}
+
+/* NULL if there is none of the name. */
+static inline const struct secondary_index *table_index(const struct table *table,
+                                                        struct bytes name)
+{
+    for (size_t i = 0; i < table->index_count; i++)
+        if (bytes_equal(table->indexes[i].name, name))
+            return &table->indexes[i];
+    return NULL;
 }

@@ -1,7 +1,7 @@
 /* action.h - private to backend/engine: one call on its way through read, compute, commit.
  *
- * items.c, query.c and tables.c hold what operations do; engine.c moves them along, on the lane's
- * thread. A step returns SUBMIT_DONE when the reply is filled, also where that happens in a
+ * items.c, write.c, pages.c and tables.c hold what operations do; engine.c moves them along, on the
+ * lane's thread. A step returns SUBMIT_DONE when the reply is filled, also where that happens in a
  * completion. */
 #pragma once
 
@@ -45,6 +45,28 @@ struct engine_lane {
     struct buffer page; /* lent to one Query at a time; holds the last reply's body */
 };
 
+/* What a write hands to the store, and what of the cache it touches: one place in each list for
+ * every record. */
+struct write_plan {
+    struct kv_record *writes;
+    struct kv_counter *counters;
+    struct touched *touched;
+    size_t write_count, counter_count;
+    size_t capacity; /* of each list */
+};
+
+/* One item's way through a write: a request's own, or one action's of a transaction. */
+struct item_write {
+    struct request *request;                    /* bound */
+    const struct definition *definition;        /* that it is bound to */
+    uint64_t token;                             /* of the moment when that was looked up */
+    uint64_t hash;                              /* of the item's partition key */
+    struct kv_record *item, *definition_record; /* of commit.reads */
+    struct bytes new_item;                      /* computed; not given: there will be none */
+    struct touched *touched;                    /* its own, in the plan; NULL: nothing is written */
+    struct bytes returned; /* attributes that the reply shows, arena memory; not given: none */
+};
+
 struct action;
 typedef enum submit (*step_fn)(struct action *action);
 
@@ -66,24 +88,30 @@ struct action {
     struct kv_read read;
     struct kv_commit commit;
     struct kv_record reads[3], writes[3];
-    struct kv_counter counter;
-    struct kv_range drops[2];
 
     /* PutItem, DeleteItem, UpdateItem */
-    struct partition_change change;
-    struct bytes returned; /* attributes that the reply shows, arena memory; not given: none */
+    struct item_write *items;
+    size_t item_count;
+    struct kv_record *item_reads; /* of the items, then of their definitions */
+    size_t item_read_count;
+    struct write_plan plan;
+    step_fn items_done;
 
-    /* Query */
+    /* Query, Scan */
     struct buffer page; /* room for heads, then items */
     uint64_t examined_bytes;
     uint32_t examined_count;
     uint32_t count; /* of them, those that the filter lets through */
     bool is_cut, has_no_memory;
-    struct bytes last_key; /* of the item that ended the page: primary key, arena memory */
-    /* DescribeTable */
-    struct partition_totals totals;
+    struct bytes last_place; /* of the item that ended the page: its record's key behind the id,
+                                arena memory */
+    struct bytes last_map;   /* its key attributes, arena memory */
+    /* DescribeTable: of the table, then of its indexes, one range of counters after the other */
+    struct partition_totals *totals;
+    size_t totals_read;
     /* DeleteTable */
-    int state_before; /* enum definition_state */
+    struct kv_range *drops; /* two of the table and of each index, arena memory */
+    int state_before;       /* enum definition_state */
     /* CreateTable */
     struct definition_input input;
     struct definition *created; /* owned */
@@ -115,13 +143,18 @@ MUST_CHECK bool engine_adopt(struct engine *engine, const struct catalog *seen,
 
 extern const struct bytes body_nil; /* MessagePack nil */
 
-/* ---- items.c, query.c, tables.c: first steps ---- */
+/* ---- write.c ---- */
+
+/* Reads what the items depend on, computes what to write, and commits it; then `done`. The items'
+ * `request`, `definition` and `token` are set; the requests bound. */
+enum submit write_items(struct action *action, step_fn done);
+
+/* ---- items.c, pages.c, tables.c: first steps ---- */
 
 enum submit get_begin(struct action *action);
-enum submit put_begin(struct action *action);
-enum submit delete_begin(struct action *action);
-enum submit update_begin(struct action *action);
+enum submit write_begin(struct action *action);
 enum submit query_begin(struct action *action);
+enum submit scan_begin(struct action *action);
 enum submit create_table_begin(struct action *action);
 enum submit describe_table_begin(struct action *action);
 enum submit list_tables_begin(struct action *action);

@@ -20,9 +20,10 @@ struct definition {
     /* Constant after decoding. */
     struct table table;
     struct partition_map partitions;
-    struct bytes record_key, record; /* as stored */
-    bool is_protected;               /* DeletionProtectionEnabled */
-    struct arena arena;              /* holds the above */
+    struct partition_map *index_partitions; /* of each of table.indexes */
+    struct bytes record_key, record;        /* as stored */
+    bool is_protected;                      /* DeletionProtectionEnabled */
+    struct arena arena;                     /* holds the above */
     /* Atomic. `state` is set before the deletion is handed to the store, and a token is loaded
      * before `state` is looked at; so a write that missed the change is caught by its token. */
     atomic_int state;
@@ -38,7 +39,7 @@ struct definition_input {
 /* Checks as DynamoDB does. BillingMode may be left out together with ProvisionedThroughput and is
  * then PAY_PER_REQUEST.
  * Errors: STATUS_VALIDATION with DynamoDB's texts, STATUS_UNSUPPORTED for what is refused so far
- * (indexes, streams), STATUS_MALFORMED, STATUS_NO_MEMORY.
+ * (streams), STATUS_MALFORMED, STATUS_NO_MEMORY.
  * Source: API reference, CreateTable. */
 MUST_CHECK enum status definition_check(struct bytes request, struct arena *arena,
                                         struct definition_input *out, struct error *error);
@@ -56,7 +57,11 @@ MUST_CHECK enum status definition_decode(struct bytes record, struct definition 
 struct definition *definition_ref(struct definition *definition);
 void definition_unref(struct definition *definition);
 
-/* A reply body: { `member`: TableDescription }. BYTES_NONE without memory. */
+/* A reply body: { `member`: TableDescription }. BYTES_NONE without memory.
+ * totals  of the table, then of each of its indexes */
 struct bytes definition_describe(const struct definition *definition, const char *member,
                                  const char *table_status, const struct partition_totals *totals,
                                  struct arena *arena);
+
+/* How many ids a table of this input takes, from its own on. */
+uint32_t definition_ids(const struct definition_input *input);

@@ -273,10 +273,11 @@ static const struct {
     bool needs_store; /* may have to wait */
 } operations[OPERATIONS] = {
     [OPERATION_GET_ITEM] = {get_begin, true},
-    [OPERATION_PUT_ITEM] = {put_begin, true},
-    [OPERATION_DELETE_ITEM] = {delete_begin, true},
-    [OPERATION_UPDATE_ITEM] = {update_begin, true},
+    [OPERATION_PUT_ITEM] = {write_begin, true},
+    [OPERATION_DELETE_ITEM] = {write_begin, true},
+    [OPERATION_UPDATE_ITEM] = {write_begin, true},
     [OPERATION_QUERY] = {query_begin, true},
+    [OPERATION_SCAN] = {scan_begin, true},
     [OPERATION_CREATE_TABLE] = {create_table_begin, true},
     [OPERATION_DESCRIBE_TABLE] = {describe_table_begin, true},
     [OPERATION_LIST_TABLES] = {list_tables_begin, false},

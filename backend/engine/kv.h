@@ -25,8 +25,9 @@ typedef bool (*kv_visit_fn)(struct kv_read *read, struct bytes key, struct bytes
 /* Point reads, or one range, of one instant; a store that is asked over a network may part a range
  * of more than 1 MiB into several instants. Caller's until complete.
  * A range lies within what begins with the same table id and hash (engine/record.h), or with table
- * id 0: a store may keep such records together, and these alone in order. But load() is also asked
- * for everything, low "" and high not given: is there anything that is not the engine's? */
+ * id 0: a store may keep such records together. Or it goes forward over a whole table, or over
+ * hashes of it from `low` to a `high` that ends with the hash. But load() is also asked for
+ * everything, low "" and high not given: is there anything that is not the engine's? */
 struct kv_read {
     struct kv_record *records; /* keys in; values (arena memory) and tokens out */
     size_t count;
@@ -64,18 +65,18 @@ struct kv_range {
     struct bytes low, high; /* low inclusive, high exclusive */
 };
 
-/* Recomputes writes and counters from the reads' new values: a pure function, run on the store's
- * own thread with the commit's arena. The new values are views, valid during the call only. OK: go
- * on, with the same keys written; anything else refuses the commit with that status (and the text
- * the owner has put where it wants it). */
-typedef enum status (*kv_recompute_fn)(struct kv_commit *commit);
-
 enum kv_outcome {
     KV_DONE,     /* durable and visible */
     KV_CONFLICT, /* nothing happened: something read has changed, and could not be recomputed */
     KV_REFUSED,  /* nothing happened: `status` says why */
     KV_UNKNOWN,  /* perhaps it happened */
 };
+
+/* Recomputes writes and counters from the reads' new values: a pure function, run on the store's
+ * own thread with the commit's arena. The new values are views, valid during the call only.
+ * KV_DONE: go on, with the same keys written; KV_CONFLICT: other keys would be, so its owner has to
+ * begin again; KV_REFUSED: commit->status says why (and the text is where its owner wants it). */
+typedef enum kv_outcome (*kv_recompute_fn)(struct kv_commit *commit);
 
 /* All or nothing. Caller's until complete. */
 struct kv_commit {

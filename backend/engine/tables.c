@@ -21,12 +21,26 @@ static enum submit no_such_table(struct action *action)
     return action_fail(action, status);
 }
 
+/* All zero; NULL without memory. */
+static struct partition_totals *new_totals(size_t count, struct arena *arena)
+{
+    struct partition_totals *totals = arena_alloc(arena, count * sizeof *totals);
+    if (totals != NULL)
+        memset(totals, 0, count * sizeof *totals);
+    return totals;
+}
+
 static enum submit describe(struct action *action, const struct definition *definition,
                             const char *member, const char *table_status)
 {
     struct reply *reply = &action->call->reply;
+    size_t count = 1 + definition->table.index_count;
+    if (action->totals == NULL)
+        action->totals = new_totals(count, action->call->arena);
+    if (action->totals == NULL)
+        return action_fail(action, STATUS_NO_MEMORY);
     reply->body =
-        definition_describe(definition, member, table_status, &action->totals, action->call->arena);
+        definition_describe(definition, member, table_status, action->totals, action->call->arena);
     return bytes_given(reply->body) ? SUBMIT_DONE : action_fail(action, STATUS_NO_MEMORY);
 }
 
@@ -77,7 +91,8 @@ static bool fill_create_writes(struct action *action, uint32_t id)
     for (int i = 0; i < CREATE_READS; i++)
         writes[i].key = action->reads[i].key;
     writes[READ_NAME].value = action->created->record;
-    writes[READ_NEXT_ID].value = record_number_write((uint64_t)id + 1, arena);
+    writes[READ_NEXT_ID].value =
+        record_number_write((uint64_t)id + definition_ids(&action->input), arena);
     writes[READ_FORMAT].value = record_number_write(RECORD_FORMAT, arena);
     return bytes_given(writes[READ_NEXT_ID].value) && bytes_given(writes[READ_FORMAT].value);
 }
@@ -90,7 +105,7 @@ static enum submit create_table_read_done(struct action *action)
     uint64_t id = record_number_read(action->reads[READ_NEXT_ID].value);
     if (id == 0)
         id = 1;
-    if (id >= UINT32_MAX)
+    if (id >= UINT32_MAX - definition_ids(&action->input))
         return action_fail(action, STATUS_LIMIT_EXCEEDED);
     struct bytes record = definition_encode(&action->input, (uint32_t)id, engine->wall_ms(),
                                             engine->partitions, action->call->arena);
@@ -145,13 +160,30 @@ static bool total_visit(struct kv_read *read, struct bytes key, struct bytes val
 {
     (void)key;
     struct action *action = read->owner;
-    partition_total(&action->totals, value);
+    partition_total(&action->totals[action->totals_read], value);
     return true;
+}
+
+static enum submit describe_table_done(struct action *action);
+
+/* Counters of the table, then of one index after the other: each is a range of its own. */
+static enum submit read_totals(struct action *action)
+{
+    const struct table *table = &action->definition->table;
+    size_t at = action->totals_read;
+    uint32_t id = at == 0 ? table->id : table->indexes[at - 1].id;
+    if (!record_counters_range(id, action->call->arena, &action->read.low, &action->read.high))
+        return action_fail(action, STATUS_NO_MEMORY);
+    action->read.visit = total_visit;
+    action->read_done = describe_table_done;
+    return action_read(action);
 }
 
 static enum submit describe_table_done(struct action *action)
 {
     bool is_active = atomic_load(&action->definition->state) == DEFINITION_ACTIVE;
+    if (++action->totals_read <= action->definition->table.index_count)
+        return read_totals(action);
     action->call->reply.commit = action->read.commit;
     return describe(action, action->definition, "Table", is_active ? "ACTIVE" : "DELETING");
 }
@@ -161,12 +193,10 @@ enum submit describe_table_begin(struct action *action)
     action->definition = catalog_find(action->lane->catalog, table_name_of(action));
     if (action->definition == NULL)
         return no_such_table(action);
-    if (!record_counters_range(action->definition->table.id, action->call->arena, &action->read.low,
-                               &action->read.high))
+    action->totals = new_totals(1 + action->definition->table.index_count, action->call->arena);
+    if (action->totals == NULL)
         return action_fail(action, STATUS_NO_MEMORY);
-    action->read.visit = total_visit;
-    action->read_done = describe_table_done;
-    return action_read(action);
+    return read_totals(action);
 }
 
 /* ---- ListTables ---- */
@@ -216,13 +246,14 @@ enum submit list_tables_begin(struct action *action)
 
 /* ---- DeleteTable ---- */
 
-static enum status delete_table_recompute(struct kv_commit *commit)
+static enum kv_outcome delete_table_recompute(struct kv_commit *commit)
 {
     struct action *action = commit->owner;
     if (bytes_equal(action->reads[READ_NAME].value, action->definition->record))
-        return STATUS_OK;
-    return error_set(&action->call->reply.error, STATUS_RESOURCE_NOT_FOUND,
-                     "Requested resource not found");
+        return KV_DONE;
+    commit->status = error_set(&action->call->reply.error, STATUS_RESOURCE_NOT_FOUND,
+                               "Requested resource not found");
+    return KV_REFUSED;
 }
 
 /* A deletion whose outcome is unknown has to be repeated; one that was refused never was. */
@@ -260,26 +291,39 @@ static bool claim(struct action *action)
            atomic_compare_exchange_strong(state, &action->state_before, DEFINITION_DELETING);
 }
 
-/* Items and counters go with the definition; ids are never used again, so that no record of theirs
- * could show in another table even if it stayed. */
+/* Items and counters of the table (0) or of one of its indexes. */
+static bool fill_drop(struct action *action, size_t at, struct touched *touched)
+{
+    struct arena *arena = action->call->arena;
+    const struct table *table = &action->definition->table;
+    uint32_t id = at == 0 ? table->id : table->indexes[at - 1].id;
+    struct kv_range *drops = action->drops + 2 * at;
+    *touched = (struct touched){.table_id = id, .is_all = true, .is_index = at != 0};
+    return record_items_range(id, arena, &drops[0].low, &drops[0].high) &&
+           record_counters_range(id, arena, &drops[1].low, &drops[1].high);
+}
+
+/* All go with the definition; ids are never used again, so that no record of theirs could show in
+ * another table even if it stayed. */
 static bool fill_deletion(struct action *action, struct touched **touched)
 {
     struct arena *arena = action->call->arena;
     const struct definition *definition = action->definition;
-    struct kv_range *drops = action->drops;
-    *touched = arena_alloc(arena, sizeof **touched);
-    if (*touched == NULL ||
-        !record_items_range(definition->table.id, arena, &drops[0].low, &drops[0].high) ||
-        !record_counters_range(definition->table.id, arena, &drops[1].low, &drops[1].high))
+    size_t count = 1 + definition->table.index_count;
+    *touched = arena_alloc(arena, count * sizeof **touched);
+    action->drops = arena_alloc(arena, 2 * count * sizeof *action->drops);
+    if (*touched == NULL || action->drops == NULL)
         return false;
-    **touched = (struct touched){.table_id = definition->table.id, .is_all = true};
+    for (size_t i = 0; i < count; i++)
+        if (!fill_drop(action, i, &(*touched)[i]))
+            return false;
     action->writes[0] = (struct kv_record){.key = definition->record_key};
     action->commit.reads = action->reads;
     action->commit.read_count = 1;
     action->commit.writes = action->writes;
     action->commit.write_count = 1;
-    action->commit.drops = drops;
-    action->commit.drop_count = 2;
+    action->commit.drops = action->drops;
+    action->commit.drop_count = 2 * count;
     action->commit.recompute = delete_table_recompute;
     action->commit_done = delete_table_done;
     action->commit_failed = delete_table_failed;
@@ -307,7 +351,7 @@ static enum submit delete_table_read_done(struct action *action)
         return no_such_table(action);
     }
     reply->touched = touched;
-    reply->touched_count = 1;
+    reply->touched_count = 1 + definition->table.index_count;
     return action_commit(action);
 }
 

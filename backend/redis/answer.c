@@ -109,7 +109,7 @@ static enum status take_range(const redisReply *reply, struct kv_read *read, boo
 {
     if (!is_range(reply))
         return STATUS_INTERNAL;
-    size_t prefix = bucket_size(read->low);
+    size_t prefix = read_prefix(read);
     uint8_t *key = arena_alloc(read->arena, prefix + longest_field(reply) + 1);
     if (key == NULL)
         return STATUS_NO_MEMORY;

@@ -15,7 +15,7 @@ enum {
     RANGE_RECORDS_MAX = 1 << 30,
 };
 
-const char *const script_texts[SCRIPTS] = {script_read, script_range, script_commit};
+const char *const script_texts[SCRIPTS] = {script_read, script_range, script_scan, script_commit};
 
 /* ---- words ---- */
 
@@ -66,14 +66,33 @@ static void script_words(struct words *words, const struct redis_store *store, e
 
 /* ---- buckets ---- */
 
-size_t bucket_size(struct bytes key)
+static bool is_metadata(struct bytes key)
 {
     static const uint8_t zero[ID_BYTES] = {0};
     ensure(key.size >= ID_BYTES);
-    if (memcmp(key.data, zero, ID_BYTES) == 0)
+    return memcmp(key.data, zero, ID_BYTES) == 0;
+}
+
+/* How much of a record key names its bucket. */
+static size_t bucket_size(struct bytes key)
+{
+    if (is_metadata(key))
         return ID_BYTES;
     ensure(key.size >= BUCKET_BYTES);
     return BUCKET_BYTES;
+}
+
+/* True if a range may be one of several buckets; these are read forward only. */
+static bool is_scan(const struct kv_read *read)
+{
+    return !read->is_backward && !is_metadata(read->low) &&
+           (read->low.size < BUCKET_BYTES || read->high.size < BUCKET_BYTES ||
+            memcmp(read->low.data, read->high.data, BUCKET_BYTES) != 0);
+}
+
+size_t read_prefix(const struct kv_read *read)
+{
+    return is_scan(read) ? ID_BYTES : bucket_size(read->low);
 }
 
 static struct bytes field_of(struct bytes key)
@@ -118,6 +137,14 @@ static void bucket_words(struct words *words, struct bytes key, struct arena *ar
     bucket_word(words, key, "}:z", arena);
 }
 
+const char *table_buckets(struct bytes key, struct arena *arena)
+{
+    char name[BUCKET_NAME_MAX];
+    size_t size = append(name, write_bucket(name, key, ID_BYTES), "}:b");
+    name[size++] = '\0';
+    return (const char *)arena_copy(arena, bytes_of(name, size)).data;
+}
+
 bool bucket_pattern(struct bytes low, char out[BUCKET_PATTERN_SIZE])
 {
     if (low.size != ID_BYTES)
@@ -160,6 +187,40 @@ static void range_words(struct words *words, const struct kv_read *read)
     number_word(words, arena, RANGE_BYTES_MAX);
 }
 
+/* A bound among a table's buckets, of a range's bound; `field` gets what is behind the hash. */
+static struct bytes hash_of(struct bytes key, struct bytes *field)
+{
+    size_t end = key.size < BUCKET_BYTES ? key.size : BUCKET_BYTES;
+    *field = bytes_of(key.data + end, key.size - end);
+    return bytes_of(key.data + ID_BYTES, end - ID_BYTES);
+}
+
+static void scan_words(struct words *words, const struct kv_read *read)
+{
+    struct arena *arena = read->arena;
+    struct bytes low_field, high_field, low = hash_of(read->low, &low_field),
+                                        high = hash_of(read->high, &high_field);
+    char prefix[BUCKET_NAME_MAX];
+    const char *buckets = table_buckets(read->low, arena);
+    bool is_inside = memcmp(read->low.data, read->high.data, ID_BYTES) == 0;
+    word(words, BYTES_LITERAL("1"));
+    word(words, buckets == NULL ? BYTES_NONE : bytes_text(buckets));
+    if (low.size == 0)
+        word(words, BYTES_LITERAL("-"));
+    else
+        joined_word(words, arena, BYTES_LITERAL("["), low);
+    if (is_inside && high.size != 0)
+        joined_word(words, arena, BYTES_LITERAL("("), high);
+    else
+        word(words, BYTES_LITERAL("+"));
+    word(words, low_field.size == 0 ? BYTES_LITERAL("") : low);
+    joined_word(words, arena, BYTES_LITERAL("["), low_field);
+    number_word(words, arena, read->records_max != 0 ? read->records_max : RANGE_RECORDS_MAX);
+    number_word(words, arena, RANGE_BYTES_MAX);
+    size_t size = append(prefix, write_bucket(prefix, read->low, ID_BYTES), ":");
+    word(words, arena_copy(arena, bytes_of(prefix, size)));
+}
+
 /* ---- reads ---- */
 
 static void record_words(struct words *words, const struct kv_read *read)
@@ -175,7 +236,10 @@ struct words command_read(const struct redis_store *store, const struct kv_read 
 {
     struct words words;
     words_init(&words, read->arena, 16 + 2 * read->count);
-    if (read->visit != NULL) {
+    if (read->visit != NULL && is_scan(read)) {
+        script_words(&words, store, SCRIPT_SCAN, by_text);
+        scan_words(&words, read);
+    } else if (read->visit != NULL) {
         script_words(&words, store, SCRIPT_RANGE, by_text);
         range_words(&words, read);
     } else if (read->count == 1) {
@@ -200,6 +264,13 @@ static size_t drops_inside(const struct kv_commit *commit)
     return count;
 }
 
+static void write_key_words(struct words *words, struct bytes key, struct arena *arena)
+{
+    const char *buckets = table_buckets(key, arena);
+    bucket_words(words, key, arena);
+    word(words, buckets == NULL ? BYTES_NONE : bytes_text(buckets));
+}
+
 static void key_words(struct words *words, const struct kv_commit *commit)
 {
     struct arena *arena = commit->arena;
@@ -207,7 +278,7 @@ static void key_words(struct words *words, const struct kv_commit *commit)
     for (size_t i = 0; i < commit->read_count; i++)
         bucket_word(words, commit->reads[i].key, "}:h", arena);
     for (size_t i = 0; i < commit->write_count; i++)
-        bucket_words(words, commit->writes[i].key, arena);
+        write_key_words(words, commit->writes[i].key, arena);
     for (size_t i = 0; i < commit->counter_count; i++)
         bucket_words(words, commit->counters[i].key, arena);
     for (size_t i = 0; i < commit->drop_count; i++)
@@ -233,8 +304,10 @@ static void argument_words(struct words *words, const struct kv_commit *commit)
     for (size_t i = 0; i < commit->read_count; i++)
         expected_words(words, &commit->reads[i]);
     for (size_t i = 0; i < commit->write_count; i++) {
-        struct bytes value = commit->writes[i].value;
-        word(words, field_of(commit->writes[i].key));
+        struct bytes value = commit->writes[i].value, key = commit->writes[i].key;
+        word(words, is_metadata(key) ? BYTES_LITERAL("")
+                                     : bytes_of(key.data + ID_BYTES, BUCKET_BYTES - ID_BYTES));
+        word(words, field_of(key));
         word(words, bytes_given(value) ? BYTES_LITERAL("+") : BYTES_LITERAL("-"));
         word(words, bytes_given(value) ? value : BYTES_LITERAL(""));
     }
@@ -255,9 +328,9 @@ struct words command_commit(const struct redis_store *store, const struct kv_com
     struct arena *arena = commit->arena;
     size_t drops = drops_inside(commit);
     size_t pairs = commit->write_count + commit->counter_count + drops;
-    words_init(&words, arena, 8 + 4 * commit->read_count + 7 * pairs);
+    words_init(&words, arena, 8 + 4 * commit->read_count + 2 * commit->write_count + 7 * pairs);
     script_words(&words, store, SCRIPT_COMMIT, by_text);
-    number_word(&words, arena, (int64_t)(1 + commit->read_count + 2 * pairs));
+    number_word(&words, arena, (int64_t)(1 + commit->read_count + 2 * pairs + commit->write_count));
     word(&words, BYTES_LITERAL("mudax:commits"));
     key_words(&words, commit);
     number_word(&words, arena, (int64_t)commit->read_count);

@@ -146,6 +146,15 @@ static void on_sweep(redisAsyncContext *connection, void *answer, void *data)
         sweep_on(lane, sweep);
 }
 
+/* The order of a table's buckets; if it stays, so be it. */
+static void unlink_buckets(struct redis_lane *lane, struct bytes key, struct arena *arena)
+{
+    const char *name = table_buckets(key, arena);
+    if (name != NULL && connect_lane(lane) == STATUS_OK &&
+        redisAsyncCommand(lane->connection, on_unlink, NULL, "UNLINK %s", name) == REDIS_OK)
+        lane->in_flight++;
+}
+
 static void sweep_tables(struct redis_lane *lane, const struct kv_commit *commit)
 {
     for (size_t i = 0; i < commit->drop_count; i++) {
@@ -153,10 +162,12 @@ static void sweep_tables(struct redis_lane *lane, const struct kv_commit *commit
         if (sweep == NULL)
             return;
         sweep->cursor[0] = '0';
-        if (bucket_pattern(commit->drops[i].low, sweep->pattern))
+        if (bucket_pattern(commit->drops[i].low, sweep->pattern)) {
+            unlink_buckets(lane, commit->drops[i].low, commit->arena);
             sweep_on(lane, sweep);
-        else
+        } else {
             free(sweep); /* gone with the commit */
+        }
     }
 }
 

@@ -3,7 +3,8 @@
  * kv_redis.c opens, closes and loads; command.c turns reads and commits into commands, answer.c
  * takes the replies apart; connection.c holds a lane's connection and sends.
  * Buckets: a record key begins with a table id (4 bytes) and, unless that is 0, a hash (8 bytes);
- * what has those in common lies in one bucket and can be read as a range. See engine/record.h. */
+ * what has those in common lies in one bucket. A range lies in one, or goes over a table's in the
+ * order of their hashes. See engine/record.h. */
 #pragma once
 
 #include "backend/engine/kv.h"
@@ -25,7 +26,7 @@ enum {
 /* Between looks at each connection. Copied when a lane is opened; a variable for tests alone. */
 extern uint32_t redis_tick_ms;
 
-enum script { SCRIPT_READ, SCRIPT_RANGE, SCRIPT_COMMIT, SCRIPTS };
+enum script { SCRIPT_READ, SCRIPT_RANGE, SCRIPT_SCAN, SCRIPT_COMMIT, SCRIPTS };
 
 struct redis_store {
     struct kv kv;
@@ -76,8 +77,11 @@ struct words command_read(const struct redis_store *store, const struct kv_read 
                           bool by_text);
 struct words command_commit(const struct redis_store *store, const struct kv_commit *commit,
                             bool by_text);
-/* How much of a record key names its bucket. */
-size_t bucket_size(struct bytes key);
+/* How much of the record keys of a read all of them have in common: what names their bucket, or
+ * their table when the read goes over several buckets. */
+size_t read_prefix(const struct kv_read *read);
+/* The name of the sorted set of a table's buckets; arena memory, NUL-terminated. NULL without. */
+const char *table_buckets(struct bytes key, struct arena *arena);
 /* True if a range is all of a table: its buckets match a pattern. */
 bool bucket_pattern(struct bytes low, char out[BUCKET_PATTERN_SIZE]);
 

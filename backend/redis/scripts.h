@@ -4,6 +4,8 @@
  *   mudax:{BUCKET}:h   hash: rest of the record's key -> version (8 bytes) and value
  *   mudax:{BUCKET}:z   sorted set of the hash's fields, all with score 0, which makes Redis order
  *                      them by bytes
+ * and a table has one more, which makes an order of its buckets:
+ *   mudax:{TABLE}:b    sorted set of the hashes (8 bytes) of the buckets that are not empty
  * A version is the number of the commit that wrote the record; it is what a commit must find
  * unchanged. Numbers come from Redis's clock, so that a server that is started again with older
  * data never gives the same number twice. They are packed little-endian. */
@@ -47,10 +49,57 @@ static const char script_range[] =
     "  chunk = math.min(2 * chunk, 128)\n"
     "end\n";
 
-/* KEYS: the commit counter, the hash of each read, then hash and sorted set of each write, counter
- * and drop. ARGV: how many reads, writes, counters, drops; then
+/* KEYS: a table's buckets. ARGV: low, high hash (as ZRANGEBYLEX takes them), the hash of the first
+ * bucket ('' if it is read from its begin) and the low field in it, most records, bytes to stop
+ * after, what the names of buckets begin with. Returns as script_range does, but with the hash
+ * before each field. The names are made here, which a cluster would not allow. */
+static const char script_scan[] =
+    "local low, high, first, field = ARGV[1], ARGV[2], ARGV[3], ARGV[4]\n"
+    "local most, limit, prefix = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]\n"
+    "local out, bytes, count = {0}, 0, 0\n"
+    "local function hexadecimal(text)\n"
+    "  return (string.gsub(text, '.', function(c)\n"
+    "    return string.format('%02x', string.byte(c))\n"
+    "  end))\n"
+    "end\n"
+    "local function take(bucket)\n"
+    "  local name, chunk = prefix .. hexadecimal(bucket) .. '}:', 8\n"
+    "  local from = bucket == first and field or '-'\n"
+    "  while true do\n"
+    "    local wanted = math.min(chunk, most - count)\n"
+    "    local fields = redis.call('ZRANGEBYLEX', name .. 'z', from, '+', 'LIMIT', 0, wanted)\n"
+    "    if #fields == 0 then return end\n"
+    "    local values = redis.call('HMGET', name .. 'h', unpack(fields))\n"
+    "    for i = 1, #fields do\n"
+    "      out[#out + 1] = bucket .. fields[i]\n"
+    "      out[#out + 1] = values[i]\n"
+    "      bytes = bytes + #fields[i] + #values[i]\n"
+    "    end\n"
+    "    count = count + #fields\n"
+    "    if count >= most or bytes >= limit then return end\n"
+    "    if #fields < wanted then return end\n"
+    "    from = '(' .. fields[#fields]\n"
+    "    chunk = math.min(2 * chunk, 128)\n"
+    "  end\n"
+    "end\n"
+    "while true do\n"
+    "  local buckets = redis.call('ZRANGEBYLEX', KEYS[1], low, high, 'LIMIT', 0, 64)\n"
+    "  for i = 1, #buckets do\n"
+    "    take(buckets[i])\n"
+    "    if count >= most or bytes >= limit then\n"
+    "      out[1] = 1\n"
+    "      return out\n"
+    "    end\n"
+    "  end\n"
+    "  if #buckets < 64 then return out end\n"
+    "  low = '(' .. buckets[#buckets]\n"
+    "end\n";
+
+/* KEYS: the commit counter, the hash of each read, then hash, sorted set and table's buckets of
+ * each write, hash and sorted set of each counter and drop. ARGV: how many reads, writes, counters,
+ * drops; then
  *   a read      field, what is expected, that: 'v' and the version, '=' and the value, or '0', ''
- *   a write     field, '+' and the value, or '-', ''
+ *   a write     the bucket's hash ('': no table's), field, '+' and the value, or '-', ''
  *   a counter   field, four decimal integers
  *   a drop      low, high
  * Returns the number of the commit, 0 when something read has changed. Whatever Redis refuses it
@@ -82,14 +131,18 @@ static const char script_commit[] =
     "  redis.call('ZADD', KEYS[key + 1], 0, field)\n"
     "end\n"
     "for _ = 1, writes do\n"
-    "  local field = ARGV[arg]\n"
-    "  if ARGV[arg + 1] == '+' then\n"
-    "    put(field, ARGV[arg + 2])\n"
+    "  local bucket, field = ARGV[arg], ARGV[arg + 1]\n"
+    "  if ARGV[arg + 2] == '+' then\n"
+    "    put(field, ARGV[arg + 3])\n"
+    "    if bucket ~= '' then redis.call('ZADD', KEYS[key + 2], 0, bucket) end\n"
     "  else\n"
     "    redis.call('HDEL', KEYS[key], field)\n"
     "    redis.call('ZREM', KEYS[key + 1], field)\n"
+    "    if bucket ~= '' and redis.call('EXISTS', KEYS[key]) == 0 then\n"
+    "      redis.call('ZREM', KEYS[key + 2], bucket)\n"
+    "    end\n"
     "  end\n"
-    "  key, arg = key + 2, arg + 3\n"
+    "  key, arg = key + 3, arg + 4\n"
     "end\n"
     "for _ = 1, counters do\n"
     "  local field = ARGV[arg]\n"

@@ -304,9 +304,8 @@ static void recompute(struct writer *writer, struct kv_commit *commit, const str
         commit->reads[i].value = values[i];
         commit->reads[i].token = writer->number;
     }
-    commit->status = commit->recompute(commit);
-    if (commit->status != STATUS_OK)
-        commit->outcome = KV_REFUSED;
+    commit->outcome = commit->recompute(commit);
+    count(&writer->conflicts, commit->outcome == KV_CONFLICT);
 }
 
 static bool reads_may_have_changed(const struct writer *writer, const struct kv_commit *commit)

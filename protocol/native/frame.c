@@ -13,6 +13,9 @@ struct operation_row {
 enum {
     EVERYWHERE = BIT(PARAMETER_TIMEOUT_MS) | BIT(PARAMETER_VERDICT) | BIT(PARAMETER_COMMIT),
     ALIASES = BIT(PARAMETER_NAMES) | BIT(PARAMETER_VALUES),
+    PAGE = ALIASES | BIT(PARAMETER_CONSISTENT) | BIT(PARAMETER_FILTER) | BIT(PARAMETER_PROJECTION) |
+           BIT(PARAMETER_SELECT) | BIT(PARAMETER_LIMIT) | BIT(PARAMETER_START_KEY) |
+           BIT(PARAMETER_INDEX),
     CONDITIONAL = ALIASES | BIT(PARAMETER_CONDITION) | BIT(PARAMETER_RETURN_VALUES),
 };
 
@@ -25,15 +28,14 @@ static const struct operation_row operations[OPERATIONS] = {
     [OPERATION_PUT_ITEM] = {BIT(PARAMETER_TABLE) | BIT(PARAMETER_ITEM), EVERYWHERE | CONDITIONAL},
     [OPERATION_DELETE_ITEM] = {BIT(PARAMETER_TABLE) | BIT(PARAMETER_KEY), EVERYWHERE | CONDITIONAL},
     [OPERATION_QUERY] = {BIT(PARAMETER_TABLE) | BIT(PARAMETER_KEY_CONDITION),
-                         EVERYWHERE | ALIASES | BIT(PARAMETER_CONSISTENT) | BIT(PARAMETER_FILTER) |
-                             BIT(PARAMETER_PROJECTION) | BIT(PARAMETER_SELECT) |
-                             BIT(PARAMETER_FORWARD) | BIT(PARAMETER_LIMIT) |
-                             BIT(PARAMETER_START_KEY)},
+                         EVERYWHERE | PAGE | BIT(PARAMETER_FORWARD)},
     [OPERATION_CREATE_TABLE] = {BIT(PARAMETER_DEFINITION), EVERYWHERE},
     [OPERATION_DESCRIBE_TABLE] = {BIT(PARAMETER_TABLE), EVERYWHERE},
     [OPERATION_LIST_TABLES] = {0, EVERYWHERE | BIT(PARAMETER_LIMIT) | BIT(PARAMETER_START_TABLE)},
     [OPERATION_DELETE_TABLE] = {BIT(PARAMETER_TABLE), EVERYWHERE},
     [OPERATION_STATS] = {0, EVERYWHERE},
+    [OPERATION_SCAN] = {BIT(PARAMETER_TABLE),
+                        EVERYWHERE | PAGE | BIT(PARAMETER_SEGMENT) | BIT(PARAMETER_SEGMENTS)},
     [OPERATION_UPDATE_ITEM] = {BIT(PARAMETER_TABLE) | BIT(PARAMETER_KEY),
                                EVERYWHERE | CONDITIONAL | BIT(PARAMETER_UPDATE)},
 };
@@ -63,6 +65,9 @@ static const char *const parameter_names[] = {
     [PARAMETER_PROJECTION] = "ProjectionExpression",
     [PARAMETER_SELECT] = "Select",
     [PARAMETER_UPDATE] = "UpdateExpression",
+    [PARAMETER_INDEX] = "IndexName",
+    [PARAMETER_SEGMENT] = "Segment",
+    [PARAMETER_SEGMENTS] = "TotalSegments",
 };
 enum { PARAMETERS = sizeof parameter_names / sizeof parameter_names[0] };
 
@@ -160,6 +165,13 @@ static bool read_parameter(struct msgpack_cursor *cursor, enum frame_parameter p
         return true;
     case PARAMETER_UPDATE:
         return msgpack_read_str(cursor, &request->update);
+    case PARAMETER_INDEX:
+        return msgpack_read_str(cursor, &request->index_name);
+    case PARAMETER_SEGMENT:
+        request->has_segment = true;
+        return read_uint32(cursor, 0, &request->segment);
+    case PARAMETER_SEGMENTS:
+        return read_uint32(cursor, 1, &request->segments);
     }
     return false;
 }
@@ -509,6 +521,13 @@ static struct outgoing outgoing_parameter(enum frame_parameter parameter,
         return out_number(request->select);
     case PARAMETER_UPDATE:
         return out_str(request->update);
+    case PARAMETER_INDEX:
+        return out_str(request->index_name);
+    case PARAMETER_SEGMENT:
+        return (struct outgoing){.number = request->segment,
+                                 .form = request->has_segment ? OUT_UINT : OUT_NONE};
+    case PARAMETER_SEGMENTS:
+        return out_number(request->segments);
     }
     return (struct outgoing){.form = OUT_NONE};
 }

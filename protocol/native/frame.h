@@ -44,6 +44,9 @@ enum frame_parameter {
     PARAMETER_PROJECTION = 21,    /* str */
     PARAMETER_SELECT = 22,        /* uint, enum select */
     PARAMETER_UPDATE = 23,        /* str */
+    PARAMETER_INDEX = 24,         /* str */
+    PARAMETER_SEGMENT = 25,       /* uint */
+    PARAMETER_SEGMENTS = 26,      /* uint, 1 or more */
 };
 
 /* Keys of a reply's meta map. */

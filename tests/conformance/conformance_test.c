@@ -64,7 +64,8 @@ static const struct file {
     bool is_cache_only;
 } files[] = {{"items.cases", false},      {"queries.cases", false}, {"tables.cases", false},
              {"conditions.cases", false}, {"filters.cases", false}, {"updates.cases", false},
-             {"freshness.cases", false},  {"cache.cases", true}};
+             {"freshness.cases", false},  {"indexes.cases", false}, {"scans.cases", false},
+             {"cache.cases", true}};
 enum { FILES = sizeof files / sizeof files[0], TESTS_MAX = 512, STORES_MAX = 4 };
 
 struct test {

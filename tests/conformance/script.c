@@ -297,13 +297,14 @@ static void run_key(struct run *run, enum operation operation, char *rest)
     session_call_deinit(&call);
 }
 
-static void run_query(struct run *run, char *rest)
+static void run_page(struct run *run, enum operation operation, char *rest)
 {
     struct session_call call;
     run->table = take_word(&rest);
-    session_call_init(&call, OPERATION_QUERY, run->table);
+    session_call_init(&call, operation, run->table);
     struct request *request = &call.call.request;
-    request->key_condition.text = bytes_text(take_enclosed(&rest));
+    if (operation == OPERATION_QUERY)
+        request->key_condition.text = bytes_text(take_enclosed(&rest));
     request->is_consistent = run->is_consistent;
     bool is_understood = true;
     while (*skip_blanks(rest) != '\0' && is_understood) {
@@ -312,13 +313,21 @@ static void run_query(struct run *run, char *rest)
             request->is_backward = true;
         else if (strcmp(word, "limit") == 0)
             request->limit = (uint32_t)strtoul(take_word(&rest), NULL, 10);
+        else if (strcmp(word, "index") == 0)
+            request->index_name = bytes_text(take_word(&rest));
+        else if (strcmp(word, "segment") == 0) {
+            request->has_segment = true;
+            request->segment = (uint32_t)strtoul(take_word(&rest), NULL, 10);
+        } else if (strcmp(word, "segments") == 0)
+            request->segments = (uint32_t)strtoul(take_word(&rest), NULL, 10);
         else if (strcmp(word, "start") == 0)
             is_understood = parse_item(run, take_enclosed(&rest), &request->start_key);
         else
             is_understood = run_option(run, request, word, &rest);
     }
     run->is_count = request->select == SELECT_COUNT;
-    run->shows_parts = run->is_count || bytes_given(request->projection);
+    run->shows_parts =
+        run->is_count || bytes_given(request->projection) || bytes_given(request->index_name);
     if (is_understood)
         run_call(run, &call);
     session_call_deinit(&call);
@@ -407,7 +416,9 @@ static void run_request(struct run *run, const char *line, int i)
     else if (strcmp(verb, "update") == 0)
         run_key(run, OPERATION_UPDATE_ITEM, rest);
     else if (strcmp(verb, "query") == 0)
-        run_query(run, rest);
+        run_page(run, OPERATION_QUERY, rest);
+    else if (strcmp(verb, "scan") == 0)
+        run_page(run, OPERATION_SCAN, rest);
     else if (strcmp(verb, "describe") == 0)
         run_table(run, OPERATION_DESCRIBE_TABLE, rest);
     else if (strcmp(verb, "drop") == 0)

@@ -16,6 +16,8 @@
  *       -> last {..}                            LastEvaluatedKey; not listed: there is none
  *     get T {KEY} show "a, b[0]"                ProjectionExpression; also query
  *     query T ".." filter ".." select COUNT     FilterExpression, Select
+ *     query T ".." index NAME                   of a secondary index; also scan
+ *     scan T segment 0 segments 4 filter ".." limit 3
  *     define {..}                               CreateTable with plain JSON
  *     describe T    drop T    list [LIMIT [START]]
  *       -> contains "ItemCount":2               of the body as plain JSON

@@ -47,7 +47,7 @@ static struct {
 static const struct table table = {
     .id = 1,
     .name = {(const uint8_t *)"t", 1},
-    .key = {{{(const uint8_t *)"p", 1}, VALUE_S}, {{(const uint8_t *)"s", 1}, VALUE_S}},
+    .key = {{{(const uint8_t *)"p", 1}, VALUE_S}, {{(const uint8_t *)"s", 1}, VALUE_S}, false},
 };
 
 static void commit(int key, uint32_t write, bool is_delete, struct bytes item)

@@ -69,11 +69,12 @@ static uint64_t number_of(struct bytes value)
 }
 
 /* Adds one to the record; the sum lives in the arena, so that each attempt has its own. */
-static enum status add_one(struct kv_commit *commit)
+static enum kv_outcome add_one(struct kv_commit *commit)
 {
     uint64_t sum = number_of(commit->reads[0].value) + 1;
     commit->writes[0].value = arena_copy(commit->arena, bytes_of(&sum, sizeof sum));
-    return bytes_given(commit->writes[0].value) ? STATUS_OK : STATUS_NO_MEMORY;
+    ensure(bytes_given(commit->writes[0].value));
+    return KV_DONE;
 }
 
 static void *add_many(void *arg)
@@ -91,7 +92,7 @@ static void *add_many(void *arg)
                                    .counter_count = 1,
                                    .recompute = adder->recomputes ? add_one : NULL,
                                    .arena = &adder->lane.arena};
-        ensure(add_one(&commit) == STATUS_OK);
+        ensure(add_one(&commit) == KV_DONE);
         enum kv_outcome outcome = store_commit_all(&adder->lane, &commit);
         ensure(outcome == KV_DONE || outcome == KV_CONFLICT);
         done += outcome == KV_DONE;
@@ -153,13 +154,13 @@ static void queued_is_complete(struct kv_commit *commit)
 
 static sem_t may_go_on, has_begun;
 
-static enum status wait_for_test(struct kv_commit *commit)
+static enum kv_outcome wait_for_test(struct kv_commit *commit)
 {
     (void)commit;
     sem_post(&has_begun);
     while (sem_wait(&may_go_on) != 0)
         continue;
-    return STATUS_OK;
+    return KV_DONE;
 }
 
 static void queue_one(struct queued *queued, size_t i)

@@ -10,15 +10,16 @@
 
 enum { ARENA_MAX = 1 << 20 };
 
-static const struct key_schema schema_ss = {{BYTES_LITERAL("p"), VALUE_S},
-                                            {BYTES_LITERAL("s"), VALUE_S}};
-static const struct key_schema schema_sn = {{BYTES_LITERAL("p"), VALUE_S},
-                                            {BYTES_LITERAL("s"), VALUE_N}};
-static const struct key_schema schema_sb = {{BYTES_LITERAL("p"), VALUE_S},
-                                            {BYTES_LITERAL("s"), VALUE_B}};
-static const struct key_schema schema_s = {{BYTES_LITERAL("p"), VALUE_S}, {BYTES_NONE, VALUE_S}};
-static const struct key_schema schema_name = {{BYTES_LITERAL("name"), VALUE_S},
-                                              {BYTES_LITERAL("s"), VALUE_S}};
+static const struct key_schema schema_ss = {
+    {BYTES_LITERAL("p"), VALUE_S}, {BYTES_LITERAL("s"), VALUE_S}, false};
+static const struct key_schema schema_sn = {
+    {BYTES_LITERAL("p"), VALUE_S}, {BYTES_LITERAL("s"), VALUE_N}, false};
+static const struct key_schema schema_sb = {
+    {BYTES_LITERAL("p"), VALUE_S}, {BYTES_LITERAL("s"), VALUE_B}, false};
+static const struct key_schema schema_s = {
+    {BYTES_LITERAL("p"), VALUE_S}, {BYTES_NONE, VALUE_S}, false};
+static const struct key_schema schema_name = {
+    {BYTES_LITERAL("name"), VALUE_S}, {BYTES_LITERAL("s"), VALUE_S}, false};
 
 /* Every value that the cases speak of; a case gets those whose alias its text contains. */
 static const struct {

@@ -626,11 +626,12 @@ static void memory_that_runs_out_anywhere_is_told(void **state)
 
 /* ---- keys ---- */
 
-static const struct key_schema schema_sn = {{BYTES_LITERAL("p"), VALUE_S},
-                                            {BYTES_LITERAL("s"), VALUE_N}};
-static const struct key_schema schema_bs = {{BYTES_LITERAL("z"), VALUE_B},
-                                            {BYTES_LITERAL("a"), VALUE_S}};
-static const struct key_schema schema_s = {{BYTES_LITERAL("p"), VALUE_S}, {BYTES_NONE, VALUE_S}};
+static const struct key_schema schema_sn = {
+    {BYTES_LITERAL("p"), VALUE_S}, {BYTES_LITERAL("s"), VALUE_N}, false};
+static const struct key_schema schema_bs = {
+    {BYTES_LITERAL("z"), VALUE_B}, {BYTES_LITERAL("a"), VALUE_S}, false};
+static const struct key_schema schema_s = {
+    {BYTES_LITERAL("p"), VALUE_S}, {BYTES_NONE, VALUE_S}, false};
 
 static void keys_are_built_from_maps_in_any_order(void **state)
 {
@@ -719,8 +720,8 @@ static void keys_that_do_not_fit_the_schema_are_refused(void **state)
 static enum status build_key_of(size_t partition_size, size_t sort_size, bool is_two_byte_text,
                                 bool is_exact, struct error *error)
 {
-    static const struct key_schema schema = {{BYTES_LITERAL("p"), VALUE_S},
-                                             {BYTES_LITERAL("s"), VALUE_B}};
+    static const struct key_schema schema = {
+        {BYTES_LITERAL("p"), VALUE_S}, {BYTES_LITERAL("s"), VALUE_B}, false};
     uint8_t text[PARTITION_KEY_MAX + 1];
     struct buffer buffer = {0};
     struct arena arena;

@@ -12,10 +12,11 @@ enum { ARENA_MAX = 1 << 20 };
 static const struct table table_ss = {
     .id = 1,
     .name = BYTES_LITERAL("orders"),
-    .key = {{BYTES_LITERAL("p"), VALUE_S}, {BYTES_LITERAL("s"), VALUE_S}}};
-static const struct table table_s = {.id = 2,
-                                     .name = BYTES_LITERAL("users"),
-                                     .key = {{BYTES_LITERAL("p"), VALUE_S}, {BYTES_NONE, VALUE_S}}};
+    .key = {{BYTES_LITERAL("p"), VALUE_S}, {BYTES_LITERAL("s"), VALUE_S}, false}};
+static const struct table table_s = {
+    .id = 2,
+    .name = BYTES_LITERAL("users"),
+    .key = {{BYTES_LITERAL("p"), VALUE_S}, {BYTES_NONE, VALUE_S}, false}};
 
 struct fixture {
     struct arena arena;

@@ -12,6 +12,7 @@
  * in place of the items. */
 enum {
     HEADS_MAX = 1 + 5,
+    HASH_BYTES = RECORD_ITEM_PREFIX - RECORD_ID_BYTES,
     MSGPACK_ARRAY_3 = 0x93,
     MSGPACK_ARRAY_SHORT = 0x90,
     MSGPACK_ARRAY_16 = 0xdc,
@@ -46,25 +47,54 @@ static bool collect(struct action *action, struct bytes item)
     return true;
 }
 
+/* What is examined of a local index is what is projected, though whole items lie there. */
+static size_t examined_size(struct action *action, struct bytes item)
+{
+    const struct secondary_index *index = action->call->request.index;
+    struct buffer *page = &action->page;
+    if (index == NULL || !index->is_local || index->shown == NULL)
+        return item_size(item);
+    if (!buffer_reserve(page, item.size)) {
+        action->has_no_memory = true;
+        return 0;
+    }
+    uint8_t *scratch = page->data + page->size; /* behind the page, which stays as it is */
+    return item_size(bytes_of(scratch, projection_write(index->shown, item, scratch)));
+}
+
+/* Remembers where the page ends. */
+static bool cut(struct action *action, struct bytes key, struct bytes item)
+{
+    struct arena *arena = action->call->arena;
+    const struct request *request = &action->call->request;
+    action->is_cut = true;
+    action->last_place =
+        arena_copy(arena, bytes_of(key.data + RECORD_ID_BYTES, key.size - RECORD_ID_BYTES));
+    if (!bytes_given(action->last_place))
+        return false;
+    if (request->index == NULL)
+        return true;
+    action->last_map = projection_apply(request->index->keys, item, arena);
+    return bytes_given(action->last_map);
+}
+
 /* Ends the page with the item that reaches Limit or 1 MB, never by looking at the next one. Both
  * count what was examined: a filter leaves out of the page, not out of the reading. */
-static bool query_visit(struct kv_read *read, struct bytes key, struct bytes item)
+static bool page_visit(struct kv_read *read, struct bytes key, struct bytes item)
 {
     struct action *action = action_of(read);
-    struct arena *arena = action->call->arena;
     if (!collect(action, item)) {
         action->has_no_memory = true;
         return false;
     }
     action->examined_count++;
-    action->examined_bytes += item_size(item);
+    action->examined_bytes += examined_size(action, item);
+    if (action->has_no_memory)
+        return false;
     if (action->examined_count != action->call->request.limit &&
         action->examined_bytes < PAGE_BYTES_MAX)
         return true;
-    action->is_cut = true;
-    action->last_key =
-        arena_copy(arena, bytes_of(key.data + RECORD_ITEM_PREFIX, key.size - RECORD_ITEM_PREFIX));
-    action->has_no_memory = !bytes_given(action->last_key);
+    action->has_no_memory = !cut(action, key, item);
     return false;
 }
 
@@ -97,23 +127,32 @@ static size_t uint_head(uint8_t head[5], uint32_t number)
     return 1 + bytes;
 }
 
-static struct item_key last_item_key(const struct action *action)
+/* The last item's place behind the hash. */
+static struct bytes last_key(const struct action *action)
 {
-    return (struct item_key){action->last_key, action->call->request.range.partition.size};
+    return bytes_of(action->last_place.data + HASH_BYTES, action->last_place.size - HASH_BYTES);
+}
+
+/* Of a table, the key says all; of an index, the item has said it. */
+static bool append_last_key(struct action *action, struct buffer *page)
+{
+    const struct request *request = &action->call->request;
+    const struct key_schema *schema = &request->table->key;
+    struct item_key key;
+    if (request->index != NULL)
+        return buffer_append(page, action->last_map);
+    ensure(item_key_split(last_key(action), schema, &key));
+    return item_key_encode(key, schema, action->call->arena, page);
 }
 
 static bool finish_body(struct action *action, struct bytes *body)
 {
     struct buffer *page = &action->page;
-    const struct key_schema *schema = &action->call->request.table->key;
     uint8_t head[5];
     size_t size = uint_head(head, action->examined_count);
     if (!buffer_append(page, bytes_of(head, size)))
         return false;
-    bool is_whole = action->is_cut
-                        ? item_key_encode(last_item_key(action), schema, action->call->arena, page)
-                        : buffer_append(page, body_nil);
-    if (!is_whole)
+    if (action->is_cut ? !append_last_key(action, page) : !buffer_append(page, body_nil))
         return false;
     bool is_count = action->call->request.select == SELECT_COUNT;
     size = is_count ? uint_head(head, action->count) : array_head(head, action->count);
@@ -124,30 +163,33 @@ static bool finish_body(struct action *action, struct bytes *body)
     return true;
 }
 
+/* Where the last item stands in the interval: its sort key, or of a Scan its position. */
+static struct bytes last_in_interval(const struct action *action)
+{
+    const struct request *request = &action->call->request;
+    struct bytes key = last_key(action);
+    size_t partition_size = request->range.partition.size;
+    return request->operation == OPERATION_SCAN
+               ? action->last_place
+               : bytes_of(key.data + partition_size, key.size - partition_size);
+}
+
 /* What the page depends on: up to the last evaluated key, inclusive, when it was cut. */
 static bool fill_examined(struct action *action)
 {
     struct call *call = action->call;
-    const struct key_interval *asked = &call->request.range.interval;
     struct key_interval *examined = &call->reply.examined;
-    *examined = *asked;
-    if (action->is_cut) {
-        struct bytes sort = item_key_sort(last_item_key(action));
-        if (call->request.is_backward) {
-            examined->low = sort;
-            return true;
-        }
-        uint8_t *after = arena_alloc(call->arena, sort.size + 1);
-        if (after == NULL)
-            return false;
-        memcpy(after, sort.data, sort.size);
-        after[sort.size] = 0;
-        examined->high = bytes_of(after, sort.size + 1);
-    }
+    *examined = call->request.range.interval;
+    if (!action->is_cut)
+        return true;
+    struct bytes last = last_in_interval(action);
+    if (!call->request.is_backward)
+        return bytes_next(last, call->arena, &examined->high);
+    examined->low = last;
     return true;
 }
 
-static enum submit query_done(struct action *action)
+static enum submit page_done(struct action *action)
 {
     struct reply *reply = &action->call->reply;
     if (action->has_no_memory || !finish_body(action, &reply->body) || !fill_examined(action))
@@ -172,40 +214,68 @@ static struct bytes concat(struct bytes a, struct bytes b, struct arena *arena)
 }
 
 /* Record keys from the partition and the interval of sort keys. */
-static bool place_range(struct action *action)
+static bool place_query(struct action *action)
 {
     const struct request *request = &action->call->request;
     const struct key_condition *range = &request->range;
     struct arena *arena = action->call->arena;
     struct kv_read *read = &action->read;
-    struct bytes prefix = record_item_key(request->table->id, hash_partition(range->partition),
-                                          range->partition, arena);
+    struct bytes prefix = record_item_key(
+        request_range_id(request), hash_partition(range->partition), range->partition, arena);
+    bool is_raw = request->index == NULL && !key_schema_has_sort(&request->table->key);
     if (!bytes_given(prefix))
         return false;
     read->low = concat(prefix, range->interval.low, arena);
     bool is_unbounded = false; /* never: a table id is not all ones */
     if (bytes_given(range->interval.high))
         read->high = concat(prefix, range->interval.high, arena);
-    else if (!key_schema_has_sort(&request->table->key))
-        read->high = concat(prefix, bytes_of("", 1), arena); /* raw: only this very key */
+    else if (is_raw)
+        read->high = concat(prefix, bytes_of("", 1), arena); /* only this very key */
     else if (!bytes_prefix_end(prefix, arena, &read->high, &is_unbounded))
         return false;
     return bytes_given(read->low) && bytes_given(read->high);
 }
 
-enum submit query_begin(struct action *action)
+/* Record keys from the interval of positions. */
+static bool place_scan(struct action *action)
+{
+    const struct request *request = &action->call->request;
+    const struct key_interval *interval = &request->range.interval;
+    struct arena *arena = action->call->arena;
+    struct kv_read *read = &action->read;
+    struct bytes low, high;
+    if (!record_items_range(request_range_id(request), arena, &low, &high))
+        return false;
+    read->low = concat(low, interval->low, arena);
+    read->high = bytes_given(interval->high) ? concat(low, interval->high, arena) : high;
+    return bytes_given(read->low) && bytes_given(read->high);
+}
+
+/* The lane lends its page's memory. */
+static enum submit read_page(struct action *action, bool (*place)(struct action *action))
 {
     if (action_bind(action) == SUBMIT_DONE)
         return SUBMIT_DONE;
     action->page = action->lane->page;
     action->lane->page = (struct buffer){0};
     action->page.size = 0;
-    if (!place_range(action) || !buffer_reserve(&action->page, HEADS_MAX))
+    if (!place(action) || !buffer_reserve(&action->page, HEADS_MAX))
         return action_fail(action, STATUS_NO_MEMORY);
     action->page.size = HEADS_MAX;
-    action->read.is_backward = action->call->request.is_backward;
-    action->read.visit = query_visit;
+    action->read.visit = page_visit;
     action->read.records_max = action->call->request.limit;
-    action->read_done = query_done;
+    action->read_done = page_done;
     return action_read(action);
+}
+
+enum submit query_begin(struct action *action)
+{
+    action->read.is_backward = action->call->request.is_backward;
+    return read_page(action, place_query);
+}
+
+enum submit scan_begin(struct action *action)
+{
+    action->read.is_large = true;
+    return read_page(action, place_scan);
 }

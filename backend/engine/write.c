@@ -1,0 +1,388 @@
+/* write.c - items to be written: what they depend on, what follows for table, indexes, counters. */
+#include "backend/engine/action.h"
+#include "backend/engine/record.h"
+#include "backend/expression/evaluate.h"
+#include "backend/expression/projection.h"
+#include "backend/expression/update.h"
+
+#include "protocol/encoding/msgpack.h"
+#include "protocol/ensure.h"
+#include "protocol/hash.h"
+#include "protocol/index_key.h"
+
+static const struct bytes no_attributes = BYTES_LITERAL("\x80");
+
+/* What of an item lies in an index. */
+struct index_entry {
+    struct item_key key; /* bytes not given: nothing */
+    struct bytes value;  /* what is stored: of a local index the whole item, so that a page that
+                            shows more than is projected is of one instant, too */
+    size_t size;         /* DynamoDB's, of what is projected */
+};
+
+/* ---- plans ---- */
+
+static bool plan_init(struct write_plan *plan, size_t capacity, struct arena *arena)
+{
+    if (capacity > plan->capacity) {
+        plan->writes = arena_alloc(arena, capacity * sizeof *plan->writes);
+        plan->counters = arena_alloc(arena, capacity * sizeof *plan->counters);
+        plan->touched = arena_alloc(arena, capacity * sizeof *plan->touched);
+        if (plan->writes == NULL || plan->counters == NULL || plan->touched == NULL)
+            return false;
+        plan->capacity = capacity;
+    }
+    plan->write_count = 0;
+    plan->counter_count = 0;
+    return true;
+}
+
+/* An item's own record and, of each index, what is left and what is entered. */
+static size_t plan_capacity(const struct action *action)
+{
+    size_t capacity = 0;
+    for (size_t i = 0; i < action->item_count; i++)
+        capacity += 1 + 2 * action->items[i].definition->table.index_count;
+    return capacity;
+}
+
+static struct touched *plan_write(struct write_plan *plan, struct bytes key, struct bytes value,
+                                  const struct touched *touched)
+{
+    ensure(plan->write_count < plan->capacity);
+    plan->writes[plan->write_count] = (struct kv_record){.key = key, .value = value};
+    plan->touched[plan->write_count] = *touched;
+    return &plan->touched[plan->write_count++];
+}
+
+static bool plan_count(struct write_plan *plan, uint32_t id, const struct partition_map *partitions,
+                       uint64_t hash, const struct partition_change *change, struct arena *arena)
+{
+    ensure(plan->counter_count < plan->capacity);
+    struct kv_counter *counter = &plan->counters[plan->counter_count++];
+    partition_count(counter, change);
+    counter->key = record_counter_key(id, partition_find(partitions, hash), arena);
+    return bytes_given(counter->key);
+}
+
+/* ---- indexes ---- */
+
+/* How large the projected part is, without keeping it. */
+static enum status shown_size(const struct secondary_index *index, struct bytes item,
+                              struct arena *arena, size_t *out)
+{
+    struct bytes shown = index->shown == NULL ? item : projection_apply(index->shown, item, arena);
+    if (!bytes_given(shown))
+        return STATUS_NO_MEMORY;
+    *out = item_size(shown);
+    return STATUS_OK;
+}
+
+/* is_old  an item that is there already is in no index that its attributes do not fit */
+static enum status make_entry(const struct secondary_index *index, struct bytes item, bool is_old,
+                              struct item_key primary, struct arena *arena, struct index_entry *out,
+                              struct error *error)
+{
+    *out = (struct index_entry){.value = BYTES_NONE};
+    if (!bytes_given(item))
+        return STATUS_OK;
+    struct error ignored;
+    enum status status =
+        index_key_build(item, index, primary, arena, &out->key, is_old ? &ignored : error);
+    if (status == STATUS_VALIDATION && is_old) {
+        out->key.bytes = BYTES_NONE;
+        return STATUS_OK;
+    }
+    if (status != STATUS_OK || !bytes_given(out->key.bytes))
+        return status;
+    out->value = item;
+    if (!index->is_local && index->shown != NULL)
+        out->value = projection_apply(index->shown, item, arena);
+    if (!bytes_given(out->value))
+        return STATUS_NO_MEMORY;
+    if (!index->is_local || index->shown == NULL) {
+        out->size = item_size(out->value);
+        return STATUS_OK;
+    }
+    return shown_size(index, item, arena, &out->size);
+}
+
+static bool write_entry(struct write_plan *plan, const struct secondary_index *index,
+                        struct item_key key, struct bytes value, struct arena *arena)
+{
+    uint64_t hash = hash_partition(item_key_partition(key));
+    struct bytes record = record_item_key(index->id, hash, key.bytes, arena);
+    if (!bytes_given(record))
+        return false;
+    struct touched touched = {.table_id = index->id, .key = key, .is_index = true};
+    (void)plan_write(plan, record, value, &touched);
+    return true;
+}
+
+static bool count_entry(struct write_plan *plan, const struct secondary_index *index,
+                        const struct partition_map *partitions, struct item_key key,
+                        const struct partition_change *change, struct arena *arena)
+{
+    return plan_count(plan, index->id, partitions, hash_partition(item_key_partition(key)), change,
+                      arena);
+}
+
+/* Leaves the old place and enters the new one; one write where they are the same, none where
+ * nothing that the index holds has changed. */
+static bool move_entry(struct write_plan *plan, const struct secondary_index *index,
+                       const struct partition_map *partitions, const struct index_entry *old,
+                       const struct index_entry *new, struct arena *arena)
+{
+    bool was_there = bytes_given(old->key.bytes), is_there = bytes_given(new->key.bytes);
+    bool stays = was_there && is_there && bytes_equal(old->key.bytes, new->key.bytes);
+    if (stays && bytes_equal(old->value, new->value))
+        return true;
+    struct partition_change leave = {.was_there = was_there, .old_size = old->size};
+    struct partition_change enter = {
+        .was_there = stays, .is_there = true, .old_size = old->size, .new_size = new->size};
+    if (!stays)
+        enter.old_size = 0;
+    if (was_there && !stays &&
+        (!write_entry(plan, index, old->key, BYTES_NONE, arena) ||
+         !count_entry(plan, index, partitions, old->key, &leave, arena)))
+        return false;
+    return !is_there || (write_entry(plan, index, new->key, new->value, arena) &&
+                         count_entry(plan, index, partitions, new->key, &enter, arena));
+}
+
+static enum status plan_indexes(const struct item_write *write, struct bytes old,
+                                struct write_plan *plan, struct arena *arena, struct error *error)
+{
+    const struct table *table = &write->definition->table;
+    struct item_key primary = write->request->item_key;
+    for (size_t i = 0; i < table->index_count; i++) {
+        const struct secondary_index *index = &table->indexes[i];
+        struct index_entry before, after;
+        enum status status = make_entry(index, old, true, primary, arena, &before, error);
+        if (status == STATUS_OK)
+            status = make_entry(index, write->new_item, false, primary, arena, &after, error);
+        if (status == STATUS_OK && !move_entry(plan, index, &write->definition->index_partitions[i],
+                                               &before, &after, arena))
+            status = STATUS_NO_MEMORY;
+        if (status != STATUS_OK)
+            return status;
+    }
+    return STATUS_OK;
+}
+
+/* ---- one item ---- */
+
+/* What ReturnValues asks for; nothing where that is no attribute. The old item is a view that does
+ * not last. */
+static enum status keep_returned(struct item_write *write, struct bytes old, struct arena *arena)
+{
+    const struct request *request = write->request;
+    enum return_values wanted = request->return_values;
+    bool is_old = wanted == RETURN_ALL_OLD || wanted == RETURN_UPDATED_OLD;
+    bool is_all = wanted == RETURN_ALL_OLD || wanted == RETURN_ALL_NEW;
+    struct bytes whole = is_old ? old : write->new_item;
+    write->returned = BYTES_NONE;
+    if (wanted == RETURN_NONE || !bytes_given(whole) || (!is_all && request->update_tree == NULL))
+        return STATUS_OK;
+    struct bytes returned =
+        is_all ? arena_copy(arena, whole) : projection_apply(request->update_tree, whole, arena);
+    if (!bytes_given(returned))
+        return STATUS_NO_MEMORY;
+    if (!bytes_equal(returned, no_attributes))
+        write->returned = returned;
+    return STATUS_OK;
+}
+
+/* What the item will be. */
+static enum status compute_item(struct item_write *write, struct bytes old, size_t *size,
+                                struct arena *arena, struct error *error)
+{
+    const struct request *request = write->request;
+    switch (request->operation) {
+    case OPERATION_UPDATE_ITEM:
+        return update_apply(request->update_tree, old, request->item, arena, &write->new_item, size,
+                            error);
+    case OPERATION_PUT_ITEM:
+        write->new_item = request->item;
+        *size = request->item_size;
+        return STATUS_OK;
+    default:
+        write->new_item = BYTES_NONE;
+        *size = 0;
+        return STATUS_OK;
+    }
+}
+
+/* An absent item is deleted, too: what is cached of it elsewhere must go. */
+static enum status plan_item(struct item_write *write, struct bytes old, size_t size,
+                             struct write_plan *plan, struct arena *arena)
+{
+    const struct definition *definition = write->definition;
+    struct touched touched = {.table_id = definition->table.id, .key = write->request->item_key};
+    struct partition_change change = {.was_there = bytes_given(old),
+                                      .old_size = bytes_given(old) ? item_size(old) : 0,
+                                      .is_there = bytes_given(write->new_item),
+                                      .new_size = size};
+    write->touched = plan_write(plan, write->item->key, write->new_item, &touched);
+    return plan_count(plan, definition->table.id, &definition->partitions, write->hash, &change,
+                      arena)
+               ? STATUS_OK
+               : STATUS_NO_MEMORY;
+}
+
+/* Judges the condition by what the item was, and makes of it what it will be; indexes and counters
+ * follow from both. The definition must be what the write was bound to. Pure, but for the text. */
+static enum status compute(struct item_write *write, struct write_plan *plan, struct arena *arena,
+                           struct error *error)
+{
+    if (!bytes_equal(write->definition_record->value, write->definition->record))
+        return error_set(error, STATUS_RESOURCE_NOT_FOUND, "Requested resource not found");
+    struct bytes old = write->item->value;
+    size_t size = 0;
+    if (!condition_holds(write->request->condition_tree, old))
+        return STATUS_CONDITIONAL_CHECK_FAILED;
+    if (write->request->operation == OPERATION_CONDITION_CHECK)
+        return STATUS_OK;
+    enum status status = compute_item(write, old, &size, arena, error);
+    if (status == STATUS_OK)
+        status = plan_item(write, old, size, plan, arena);
+    if (status == STATUS_OK && write->definition->table.index_count != 0)
+        status = plan_indexes(write, old, plan, arena, error);
+    return status == STATUS_OK ? keep_returned(write, old, arena) : status;
+}
+
+/* ---- all items ---- */
+
+static enum status compute_all(struct action *action, struct write_plan *plan)
+{
+    struct arena *arena = action->call->arena;
+    if (!plan_init(plan, plan_capacity(action), arena))
+        return STATUS_NO_MEMORY;
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < action->item_count && status == STATUS_OK; i++)
+        status = compute(&action->items[i], plan, arena, &action->call->reply.error);
+    return status;
+}
+
+/* The same keys written, and counters of the same keys. */
+static bool plans_are_alike(const struct write_plan *a, const struct write_plan *b)
+{
+    if (a->write_count != b->write_count || a->counter_count != b->counter_count)
+        return false;
+    for (size_t i = 0; i < a->write_count; i++)
+        if (!bytes_equal(a->writes[i].key, b->writes[i].key))
+            return false;
+    return true;
+}
+
+/* Only without indexes is it sure from the beginning that the same keys will be written. */
+static bool keys_may_change(const struct action *action)
+{
+    for (size_t i = 0; i < action->item_count; i++)
+        if (action->items[i].definition->table.index_count != 0)
+            return true;
+    return false;
+}
+
+static enum kv_outcome recompute(struct kv_commit *commit)
+{
+    struct action *action = commit->owner;
+    struct write_plan fresh = {.capacity = 0};
+    struct write_plan *plan = keys_may_change(action) ? &fresh : &action->plan;
+    commit->status = compute_all(action, plan);
+    if (commit->status != STATUS_OK)
+        return KV_REFUSED;
+    if (plan == &fresh) {
+        if (!plans_are_alike(&action->plan, &fresh))
+            return KV_CONFLICT;
+        memcpy(commit->writes, fresh.writes, fresh.write_count * sizeof *fresh.writes);
+        memcpy(commit->counters, fresh.counters, fresh.counter_count * sizeof *fresh.counters);
+        for (size_t i = 0; i < action->item_count; i++)
+            if (action->items[i].touched != NULL)
+                action->items[i].touched =
+                    action->plan.touched + (action->items[i].touched - fresh.touched);
+    }
+    return KV_DONE;
+}
+
+static enum submit items_done(struct action *action)
+{
+    for (size_t i = 0; i < action->item_count; i++) {
+        struct touched *touched = action->items[i].touched;
+        if (touched == NULL)
+            continue;
+        touched->is_image_known = true;
+        touched->image = action->items[i].new_item;
+    }
+    return action->items_done(action);
+}
+
+static enum submit items_read(struct action *action)
+{
+    struct reply *reply = &action->call->reply;
+    enum status status = compute_all(action, &action->plan);
+    if (status != STATUS_OK)
+        return action_fail(action, status);
+    struct kv_commit *commit = &action->commit;
+    commit->reads = action->item_reads;
+    commit->read_count = action->item_read_count;
+    commit->writes = action->plan.writes;
+    commit->write_count = action->plan.write_count;
+    commit->counters = action->plan.counters;
+    commit->counter_count = action->plan.counter_count;
+    commit->recompute = recompute;
+    reply->touched = action->plan.touched;
+    reply->touched_count = action->plan.write_count;
+    action->commit_done = items_done;
+    return action_commit(action);
+}
+
+/* The definition's record among those that are read; each once. */
+static struct kv_record *place_definition(struct action *action, const struct item_write *write)
+{
+    struct kv_record *first = action->item_reads + action->item_count;
+    struct kv_record *end = action->item_reads + action->item_read_count;
+    for (struct kv_record *record = first; record != end; record++)
+        if (record->key.data == write->definition->record_key.data)
+            return record;
+    *end = (struct kv_record){.key = write->definition->record_key,
+                              .value = write->definition->record,
+                              .token = write->token};
+    action->item_read_count++;
+    return end;
+}
+
+static bool place_items(struct action *action)
+{
+    struct arena *arena = action->call->arena;
+    size_t count = action->item_count;
+    if (action->item_reads == NULL)
+        action->item_reads = arena_alloc(arena, 2 * count * sizeof *action->item_reads);
+    if (action->item_reads == NULL)
+        return false;
+    action->item_read_count = count;
+    for (size_t i = 0; i < count; i++) {
+        struct item_write *write = &action->items[i];
+        struct item_key key = write->request->item_key;
+        write->hash = hash_partition(item_key_partition(key));
+        write->item = &action->item_reads[i];
+        *write->item = (struct kv_record){
+            .key = record_item_key(write->definition->table.id, write->hash, key.bytes, arena)};
+        if (!bytes_given(write->item->key))
+            return false;
+        write->definition_record = place_definition(action, write);
+    }
+    return true;
+}
+
+/* Definitions are known from the catalog at first; after a conflict they are read like items. */
+enum submit write_items(struct action *action, step_fn done)
+{
+    action->items_done = done;
+    if (!place_items(action))
+        return action_fail(action, STATUS_NO_MEMORY);
+    action->read.records = action->item_reads;
+    action->read.count = action->attempts == 0 ? action->item_count : action->item_read_count;
+    action->read_done = items_read;
+    return action_read(action);
+}

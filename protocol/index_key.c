@@ -1,0 +1,145 @@
+#include "protocol/index_key.h"
+
+#include "protocol/encoding/msgpack.h"
+#include "protocol/expression_path.h"
+
+/* The values of an index's key before they are put together. */
+struct places {
+    struct bytes partition, sort; /* not given: the item has no such attribute */
+    uint8_t ordered_partition[NUMBER_ORDERED_MAX], ordered_sort[NUMBER_ORDERED_MAX];
+};
+
+static enum status refuse_type(const struct secondary_index *index,
+                               const struct key_attribute *attribute, enum value_type actual,
+                               struct error *error)
+{
+    return error_set(error, STATUS_VALIDATION,
+                     "One or more parameter values were invalid: Type mismatch for Index Key %.*s "
+                     "Expected: %s Actual: %s IndexName: %.*s",
+                     (int)attribute->name.size, (const char *)attribute->name.data,
+                     value_type_name(attribute->type), value_type_name(actual),
+                     (int)index->name.size, (const char *)index->name.data);
+}
+
+static enum status refuse_empty(const struct secondary_index *index,
+                                const struct key_attribute *attribute, struct error *error)
+{
+    return error_set(error, STATUS_VALIDATION,
+                     "One or more parameter values are not valid. A value specified for a "
+                     "secondary index key is not supported. The AttributeValue for a key attribute "
+                     "cannot contain an empty %s value. IndexName: %.*s, IndexKey: %.*s",
+                     attribute->type == VALUE_S ? "string" : "binary", (int)index->name.size,
+                     (const char *)index->name.data, (int)attribute->name.size,
+                     (const char *)attribute->name.data);
+}
+
+/* Leaves `out` not given when the item has no such attribute. */
+static enum status read_place(struct bytes item, const struct secondary_index *index, bool is_sort,
+                              uint8_t ordered[NUMBER_ORDERED_MAX], struct bytes *out,
+                              struct error *error)
+{
+    const struct key_attribute *attribute = is_sort ? &index->key.sort : &index->key.partition;
+    struct bytes value;
+    *out = BYTES_NONE;
+    if (!item_find(item, attribute->name, &value))
+        return STATUS_OK;
+    struct msgpack_cursor cursor = msgpack_cursor_of(value), ahead = cursor;
+    struct msgpack_head head;
+    enum value_type type;
+    if (msgpack_read(&ahead, &head) && msgpack_head_type(&head, &type)) {
+        if (type != attribute->type)
+            return refuse_type(index, attribute, type, error);
+        if (type != VALUE_N && head.bytes.size == 0)
+            return refuse_empty(index, attribute, error);
+    }
+    return key_value_read(&cursor, &index->key, is_sort, KEY_IN_ITEM, ordered, out, error);
+}
+
+static enum status read_places(struct bytes item, const struct secondary_index *index,
+                               struct places *out, struct error *error)
+{
+    out->sort = BYTES_NONE;
+    enum status status =
+        read_place(item, index, false, out->ordered_partition, &out->partition, error);
+    if (status == STATUS_OK && key_schema_has_sort(&index->key))
+        status = read_place(item, index, true, out->ordered_sort, &out->sort, error);
+    return status;
+}
+
+enum status index_key_build(struct bytes item, const struct secondary_index *index,
+                            struct item_key primary, struct arena *arena, struct item_key *out,
+                            struct error *error)
+{
+    struct places places;
+    bool has_sort = key_schema_has_sort(&index->key);
+    *out = (struct item_key){.partition_size = 0};
+    enum status status = read_places(item, index, &places, error);
+    if (status != STATUS_OK || !bytes_given(places.partition) ||
+        (has_sort && !bytes_given(places.sort)))
+        return status;
+    uint8_t *bytes = arena_alloc(arena, 2 * places.partition.size + 2 + 2 * places.sort.size + 2 +
+                                            primary.bytes.size);
+    if (bytes == NULL)
+        return error_set(error, STATUS_NO_MEMORY, "%s", "");
+    uint8_t *end = key_part_write(bytes, index->key.partition.type, places.partition, false);
+    out->partition_size = (size_t)(end - bytes);
+    if (has_sort)
+        end = key_part_write(end, index->key.sort.type, places.sort, false);
+    memcpy(end, primary.bytes.data, primary.bytes.size);
+    out->bytes = bytes_of(bytes, (size_t)(end - bytes) + primary.bytes.size);
+    return STATUS_OK;
+}
+
+enum status index_keys_check(struct bytes item, const struct table *table, struct error *error)
+{
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < table->index_count && status == STATUS_OK; i++) {
+        struct places places;
+        status = read_places(item, &table->indexes[i], &places, error);
+    }
+    return status;
+}
+
+enum status index_start_key_build(struct bytes map, const struct table *table,
+                                  const struct secondary_index *index, struct arena *arena,
+                                  struct item_key *out, struct error *error)
+{
+    struct msgpack_cursor cursor = msgpack_cursor_of(map);
+    struct item_key primary;
+    uint32_t pairs = 0;
+    enum status status = item_key_build(map, &table->key, false, arena, &primary, error);
+    if (status == STATUS_OK)
+        status = index_key_build(map, index, primary, arena, out, error);
+    if (status == STATUS_NO_MEMORY)
+        return status;
+    if (status != STATUS_OK || !bytes_given(out->bytes) || !msgpack_read_map(&cursor, &pairs) ||
+        pairs != index->key_count)
+        return error_set(error, STATUS_VALIDATION, "The provided starting key is invalid");
+    return STATUS_OK;
+}
+
+const struct path_node *names_tree(const struct bytes *names, size_t count, struct arena *arena,
+                                   size_t *distinct)
+{
+    struct path_node *root = arena_alloc(arena, sizeof *root);
+    size_t made = 0;
+    if (root == NULL)
+        return NULL;
+    *root = (struct path_node){.name = BYTES_NONE};
+    for (size_t i = 0; i < count; i++) {
+        struct path_node **at = &root->first;
+        while (*at != NULL && bytes_compare((*at)->name, names[i]) < 0)
+            at = &(*at)->next;
+        if (*at != NULL && bytes_equal((*at)->name, names[i]))
+            continue;
+        struct path_node *node = arena_alloc(arena, sizeof *node);
+        if (node == NULL)
+            return NULL;
+        *node = (struct path_node){.next = *at, .name = names[i]};
+        *at = node;
+        made++;
+    }
+    if (distinct != NULL)
+        *distinct = made;
+    return root;
+}

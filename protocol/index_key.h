@@ -1,0 +1,38 @@
+/* index_key.h - where an item stands in a secondary index.
+ *
+ * A place in an index is the index's partition key and sort key, then the table's primary key; all
+ * parts but the last are terminated, so that equal index keys stand in the order of primary keys.
+ * Source: developer guide, "Using Global Secondary Indexes": an item that lacks a key attribute of
+ * the index is not in it.
+ * Threads: pure functions. */
+#pragma once
+
+#include "protocol/key_order.h"
+
+/* Builds an item's place.
+ * item     canonical, or a map of key attributes
+ * primary  the item's primary key
+ * out      arena memory; bytes not given: the item is not in this index
+ * Errors: STATUS_VALIDATION with DynamoDB's texts (wrong type, empty, too long), STATUS_NO_MEMORY.
+ */
+MUST_CHECK enum status index_key_build(struct bytes item, const struct secondary_index *index,
+                                       struct item_key primary, struct arena *arena,
+                                       struct item_key *out, struct error *error);
+
+/* Checks an item about to be written against all indexes of its table: key attributes that are
+ * there must fit. Errors as above. */
+MUST_CHECK enum status index_keys_check(struct bytes item, const struct table *table,
+                                        struct error *error);
+
+/* Builds the place that an ExclusiveStartKey names: a map of exactly the key attributes of index
+ * and table. Errors: STATUS_VALIDATION, STATUS_NO_MEMORY. */
+MUST_CHECK enum status index_start_key_build(struct bytes map, const struct table *table,
+                                             const struct secondary_index *index,
+                                             struct arena *arena, struct item_key *out,
+                                             struct error *error);
+
+/* The tree of top-level attribute names, as projection_apply() wants it.
+ * names  `count` of them, views that outlive the tree; may repeat
+ * Returns the root in arena memory, NULL without; `distinct` (may be NULL) is how many differ. */
+MUST_CHECK const struct path_node *names_tree(const struct bytes *names, size_t count,
+                                              struct arena *arena, size_t *distinct);
