@@ -12,14 +12,14 @@
 
 enum {
     SHARD_BYTES_MIN = 16 << 20, /* so that a shard is many times the largest item */
-    SHARDS_MIN = 64,            /* if there is memory for them: an index that grows is copied */
+    SHARDS_MIN = 64,            /* if there is memory for them */
     SHARDS_PER_THREAD = 4,
     SHARD_BITS_MAX = 10,
     PARTITION_KEY_ROOM = 512,
     LANE_FREE_MAX = 256,   /* retired things freed a batch */
     TIMER_FREE_MAX = 1024, /* a timer */
     HOUSE_FREE_MAX = 8192, /* a call of housekeeping, and a slice of a purge */
-    PURGE_SLOTS = 1024,    /* of the index, under one lock */
+    PURGE_ENTRIES = 256,   /* under one lock, about */
     FREE_DELAY_US = 1000,  /* until an idle lane looks again for what waits to be freed */
     TIMER_STEP_US = 10 * 1000,
     LANES_KEPT = 4, /* lanes, beyond one a thread, for which memory is kept back */
@@ -289,16 +289,16 @@ void cache_purge_table(struct cache *cache, struct reclaimer *reclaimer, uint32_
 {
     for (uint32_t i = 0; i < cache->shard_count; i++) {
         struct purge purge = {&cache->shards[i], reclaimer, table_id};
-        struct index_walk walk = {0};
+        uint32_t walk = 0;
         mutex_lock(&purge.shard->lock);
         shard_disown_fetches(purge.shard);
         mutex_unlock(&purge.shard->lock);
         bool is_more = true;
         while (is_more) {
             shard_enter(purge.shard, reclaimer);
-            is_more = index_iterate(&purge.shard->index, &walk, PURGE_SLOTS, purge_visit, &purge);
+            is_more = index_iterate(&purge.shard->index, &walk, PURGE_ENTRIES, purge_visit, &purge);
             shard_leave(purge.shard, reclaimer);
-            reclaim_poll(reclaimer, PURGE_SLOTS);
+            reclaim_poll(reclaimer, HOUSE_FREE_MAX);
         }
     }
 }
@@ -317,7 +317,7 @@ void cache_policy_set(struct backend *backend, const struct cache_policy *policy
     struct cache_policy *next = NULL;
     mutex_lock(&cache->house_lock);
     /* Room is kept back for dozens, so this fails only when the system has no memory at all. */
-    next = reclaim_heap_alloc(&cache->memory, sizeof *next, true);
+    next = reclaim_heap_alloc(&cache->memory, sizeof *next);
     ensure(next != NULL);
     *next = *policy;
     reclaim_begin(cache->house);
@@ -472,7 +472,8 @@ static enum status open_parts(struct cache *cache, const struct cache_options *o
     if (cache->shards == NULL)
         return STATUS_NO_MEMORY;
     memset(cache->shards, 0, shards_bytes);
-    struct shard_options shard_options = {.share_bytes = options->memory_bytes >> cache->shard_bits,
+    struct shard_options shard_options = {.shard_bits = cache->shard_bits,
+                                          .share_bytes = options->memory_bytes >> cache->shard_bits,
                                           .memory = &cache->memory,
                                           .totals = &cache->totals};
     shard_options.stripe_count = STRIPES_MIN;
@@ -482,7 +483,7 @@ static enum status open_parts(struct cache *cache, const struct cache_options *o
     for (uint32_t i = 0; i < cache->shard_count; i++)
         if (!shard_open(&cache->shards[i], &shard_options))
             return STATUS_NO_MEMORY;
-    struct cache_policy *policy = reclaim_heap_alloc(&cache->memory, sizeof *policy, true);
+    struct cache_policy *policy = reclaim_heap_alloc(&cache->memory, sizeof *policy);
     if (policy == NULL)
         return STATUS_NO_MEMORY;
     *policy = options->policy;

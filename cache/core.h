@@ -40,12 +40,13 @@ struct cache {
     size_t negative_max;
     uint32_t waiters_max;
 
-    struct memory memory; /* its own locks and atomics */
-    ck_epoch_t epoch;
-    struct shard_totals totals;
-
     /* Published: replaced under house_lock, read inside an epoch section. */
     _Atomic(struct cache_policy *) policy;
+
+    struct memory memory; /* its own locks and atomics */
+    ck_epoch_t epoch;
+    /* Away from what every hit reads: each write changes it. */
+    _Alignas(64) struct shard_totals totals;
 
     /* Guarded by lanes_lock. */
     _Alignas(64) struct mutex lanes_lock;

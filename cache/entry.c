@@ -179,7 +179,7 @@ struct entry *entry_move(struct memory *memory, const struct entry *entry)
     if (flags & SLOT_LARGE)
         return NULL;
     size_t size = ENTRY_HEADER + (size_t)entry->key_size + front_size(entry) + entry->value_size;
-    struct entry *copy = memory_alloc(memory, size);
+    struct entry *copy = memory_alloc_kept(memory, size);
     if (copy == NULL)
         return NULL;
     /* Field by field where readers may write, so that nothing of it is torn. */

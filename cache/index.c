@@ -1,221 +1,455 @@
 #include "cache/index.h"
 
-#include "cache/tsan.h"
 #include "protocol/ensure.h"
 
-/* ck_hs hands its callbacks no context. What they need is set before each call. */
-static _Thread_local struct {
-    struct index *index;
-    struct memory *memory;
-    struct reclaimer *reclaimer;
-    const struct entry *probe;
-    bool may_grow;
-} context;
-
 enum {
-    SLOT_BYTES = sizeof(void *) + 1, /* ck_hs: the value and a byte of its probe bound */
-    LOAD_EIGHTHS = 6,                /* of the slots: then the table grows */
-    FULL_EIGHTHS = 7,                /* then something has to go for each that comes */
+    WAYS = 10,
+    LANE_BITS = 16,
+    LANES = 4, /* a word */
+    WORDS = 3,
+    PASSED_SHIFT = 2 * LANE_BITS, /* in the last word */
     LINE_BYTES = 64,
     LINES_AHEAD = 3,
+    PROBES_MAX = 16,   /* buckets */
+    FULL_PERCENT = 92, /* of the slots: then the table grows, by an eighth */
+    IDLE_PERCENT = 60, /* below, it shrinks, until it is as full as this: */
+    GOOD_PERCENT = 80,
+    SHARE_SLOTS = 8,  /* greatest slots that a table's entries take: then it fits such a slot */
+    COUNT_SHIFT = 32, /* in `tables` */
 };
 
-static inline const void *pack(uint32_t hash, uint32_t handle)
+#define LANES_LOW  UINT64_C(0x0001000100010001)
+#define LANES_HIGH UINT64_C(0x8000800080008000)
+
+struct bucket {
+    _Atomic uint64_t lanes[WORDS]; /* the tags, and how many entries went past this bucket */
+    _Atomic uint32_t handles[WAYS];
+};
+_Static_assert(sizeof(struct bucket) == LINE_BYTES, "a line");
+
+/* Front of a table's slot; the buckets begin at the next line. */
+struct head {
+    ck_epoch_entry_t retired;
+    uint32_t hash; /* of some entry that belongs here */
+    uint32_t size; /* of the slot */
+    uint32_t count;
+    uint8_t unused[2];
+    atomic_uchar flags;
+};
+_Static_assert(offsetof(struct head, flags) == SLOT_FLAGS_AT, "flags of every slot");
+
+/* A table as one load of its number found it. */
+struct view {
+    struct head *head; /* NULL: none yet */
+    struct bucket *buckets;
+    uint32_t count; /* of buckets */
+};
+
+struct place {
+    struct bucket *bucket;
+    unsigned way;
+};
+
+static inline uint32_t table_of(const struct index *index, uint32_t hash)
 {
-    return (const void *)((uintptr_t)hash << 32 | handle); // NOLINT(performance-no-int-to-ptr)
+    uint32_t below_shard = hash << index->shard_bits;
+    return (uint32_t)((uint64_t)below_shard << index->table_bits >> 32);
 }
 
-static inline uint32_t packed_hash(const void *value)
+/* In the largest of caches the hash has not bits enough, and the tag's last ones are 0. */
+static inline uint32_t tag_of(const struct index *index, uint32_t hash)
 {
-    return (uint32_t)((uintptr_t)value >> 32);
+    return hash << index->shard_bits << index->table_bits >> LANE_BITS;
 }
 
-static inline struct entry *packed_entry(const struct memory *memory, const void *value)
+static inline uint32_t home_of(uint32_t tag, uint32_t buckets)
 {
-    return memory_at(memory, (uint32_t)(uintptr_t)value);
+    return tag * buckets >> LANE_BITS;
 }
 
-/* The stored 32 bits spread over what ck_hs uses: low bits for the bucket, high ones for strides.
- */
-static inline unsigned long spread(uint32_t hash)
+static struct bucket *buckets_of(const struct head *head)
 {
-    uint64_t wide = (uint64_t)hash * UINT64_C(0x9E3779B97F4A7C15);
-    return wide ^ wide >> 32;
+    uintptr_t end = (uintptr_t)head + sizeof *head;
+    return (struct bucket *)((uint8_t *)head + sizeof *head + (-end & (LINE_BYTES - 1)));
 }
 
-static unsigned long hash_value(const void *value, unsigned long seed)
+static inline struct view view_of(const struct index *index, uint32_t table)
 {
-    (void)seed;
-    return spread(packed_hash(value));
+    uint64_t packed = atomic_load_explicit(&index->tables[table], memory_order_acquire);
+    struct head *head = memory_at(index->memory, (uint32_t)packed);
+    return (struct view){
+        .head = head,
+        .buckets = head == NULL ? NULL : buckets_of(head),
+        .count = (uint32_t)(packed >> COUNT_SHIFT),
+    };
 }
 
-/* a  in the table
- * b  what is looked for; handle 0 stands for the probe */
-static bool is_same(const void *a, const void *b)
+static inline uint64_t lanes(const struct bucket *bucket, unsigned word)
 {
-    if (packed_hash(a) != packed_hash(b))
-        return false;
-    const struct entry *entry = packed_entry(context.memory, a);
-    /* It is nearly always the one: have its value's lines come with its key's. */
-    for (size_t line = 1; line <= LINES_AHEAD; line++)
-        __builtin_prefetch((const uint8_t *)entry + line * LINE_BYTES);
-    const struct entry *other = packed_entry(context.memory, b);
-    if (other == NULL)
-        other = context.probe;
-    TSAN_ACQUIRE(entry);
-    return entry->key_size == other->key_size &&
-           memcmp(entry->key, other->key, entry->key_size) == 0;
+    return atomic_load_explicit((_Atomic uint64_t *)&bucket->lanes[word], memory_order_relaxed);
 }
 
-static size_t capacity(const struct index *index)
+/* The top bit of each lane that holds what the same lane of `pattern` does; now and then also of
+ * one above such a lane, which looking at the entry will tell. */
+static inline uint64_t lanes_equal(uint64_t word, uint64_t pattern)
 {
-    return index->table_bytes / SLOT_BYTES;
+    uint64_t differs = word ^ pattern;
+    return (differs - LANES_LOW) & ~differs & LANES_HIGH;
 }
 
-static bool is_crowded(const struct index *index, size_t eighths)
+static inline uint32_t handle_at(const struct bucket *bucket, unsigned way)
 {
-    return 8 * index_count(index) > eighths * capacity(index);
+    return atomic_load_explicit((_Atomic uint32_t *)&bucket->handles[way], memory_order_acquire);
 }
 
-/* ck_hs asks for a larger table from half full on. Refused, it goes on with the one it has: probes
- * are cheap here, memory is not. */
-static void *table_alloc(size_t size)
+static inline uint32_t passed(uint64_t last_word)
 {
-    if (!context.may_grow)
+    return (uint32_t)(last_word >> PASSED_SHIFT) & UINT16_MAX;
+}
+
+static struct bucket *next_bucket(const struct view *view, struct bucket *bucket)
+{
+    return bucket + 1 < view->buckets + view->count ? bucket + 1 : view->buckets;
+}
+
+static inline bool is_same(const struct entry *entry, const struct entry *probe)
+{
+    return entry->hash == probe->hash && entry->key_size == probe->key_size &&
+           memcmp(entry->key, probe->key, probe->key_size) == 0;
+}
+
+static inline struct entry *find_in(const struct index *index, struct bucket *bucket,
+                                    uint64_t pattern, const struct entry *probe,
+                                    struct place *place)
+{
+    for (unsigned word = 0; word < WORDS; word++) {
+        uint64_t equal = lanes_equal(lanes(bucket, word), pattern);
+        for (; equal != 0; equal &= equal - 1) {
+            unsigned way = word * LANES + (unsigned)__builtin_ctzll(equal) / LANE_BITS;
+            if (way >= WAYS)
+                break;
+            struct entry *entry = memory_at(index->memory, handle_at(bucket, way));
+            if (entry == NULL)
+                continue;
+            /* It is nearly always the one: have its value's lines come with its key's. */
+            for (size_t line = 1; line <= LINES_AHEAD; line++)
+                __builtin_prefetch((const uint8_t *)entry + line * LINE_BYTES);
+            if (!is_same(entry, probe))
+                continue;
+            *place = (struct place){bucket, way};
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+static inline struct entry *find(const struct index *index, const struct view *view,
+                                 const struct entry *probe, struct place *place)
+{
+    if (UNLIKELY(view->head == NULL))
         return NULL;
-    void *table = reclaim_heap_alloc(context.memory, size, false);
-    if (table != NULL)
-        context.index->table_bytes = size;
-    return table;
-}
-
-static void *table_realloc(void *block, size_t old_size, size_t new_size, bool defer)
-{
-    (void)block, (void)old_size, (void)new_size, (void)defer;
-    return NULL; /* ck_hs never asks */
-}
-
-static void table_free(void *block, size_t size, bool defer)
-{
-    (void)size;
-    if (defer)
-        reclaim_heap(context.reclaimer, block);
-    else
-        reclaim_heap_free(context.memory, block);
-}
-
-static struct ck_malloc table_memory = {table_alloc, table_realloc, table_free};
-
-bool index_open(struct index *index, struct memory *memory, size_t expected)
-{
-    context.index = index;
-    context.memory = memory;
-    context.may_grow = true;
-    index->memory = memory;
-    if (ck_hs_init(&index->table, CK_HS_MODE_SPMC | CK_HS_MODE_DIRECT | CK_HS_MODE_DELETE,
-                   hash_value, is_same, &table_memory, expected + expected / 3, 0))
-        return true;
-    index->memory = NULL;
-    return false;
-}
-
-void index_close(struct index *index)
-{
-    if (index->memory == NULL)
-        return;
-    context.memory = index->memory;
-    ck_hs_destroy(&index->table);
-    index->memory = NULL;
+    uint32_t tag = tag_of(index, probe->hash);
+    struct bucket *bucket = view->buckets + home_of(tag, view->count);
+    for (uint32_t i = 0; i < PROBES_MAX && i < view->count; i++) {
+        struct entry *entry = find_in(index, bucket, tag * LANES_LOW, probe, place);
+        if (entry != NULL || passed(lanes(bucket, WORDS - 1)) == 0)
+            return entry;
+        bucket = next_bucket(view, bucket);
+    }
+    return NULL;
 }
 
 struct entry *index_get(const struct index *index, const struct entry *probe)
 {
-    context.memory = index->memory;
-    context.probe = probe;
-    const void *value =
-        ck_hs_get((ck_hs_t *)&index->table, spread(probe->hash), pack(probe->hash, 0));
-    struct entry *entry = value == NULL ? NULL : packed_entry(index->memory, value);
-    TSAN_ACQUIRE(entry);
-    return entry;
+    struct view view = view_of(index, table_of(index, probe->hash));
+    struct place place;
+    return find(index, &view, probe, &place);
+}
+
+/* --- Writing --- */
+
+static void lane_set(struct bucket *bucket, unsigned lane, uint32_t value)
+{
+    unsigned shift = lane % LANES * LANE_BITS;
+    uint64_t word = lanes(bucket, lane / LANES);
+    word = (word & ~((uint64_t)UINT16_MAX << shift)) | (uint64_t)value << shift;
+    atomic_store_explicit(&bucket->lanes[lane / LANES], word, memory_order_relaxed);
+}
+
+static void pass(struct bucket *bucket, int more)
+{
+    uint32_t count = passed(lanes(bucket, WORDS - 1)) + (uint32_t)more;
+    lane_set(bucket, WAYS, count);
+}
+
+static void handle_set(struct bucket *bucket, unsigned way, uint32_t handle)
+{
+    atomic_store_explicit(&bucket->handles[way], handle, memory_order_release);
+}
+
+/* From a tag's own bucket up to, but without, `end`. */
+static void pass_all(const struct view *view, uint32_t tag, const struct bucket *end, int more)
+{
+    struct bucket *bucket = view->buckets + home_of(tag, view->count);
+    for (; bucket != end; bucket = next_bucket(view, bucket))
+        pass(bucket, more);
+}
+
+/* Where a bucket has the handle (0: a free slot), or WAYS. */
+static unsigned way_of(const struct bucket *bucket, uint32_t handle)
+{
+    unsigned way = 0;
+    while (way < WAYS && handle_at(bucket, way) != handle)
+        way++;
+    return way;
+}
+
+/* Puts a handle into the first free slot from its tag's bucket on. */
+static bool place_handle(const struct view *view, uint32_t tag, uint32_t handle)
+{
+    struct bucket *bucket = view->buckets + home_of(tag, view->count);
+    for (uint32_t i = 0; i < PROBES_MAX && i < view->count; i++) {
+        unsigned way = way_of(bucket, 0);
+        if (way < WAYS) {
+            pass_all(view, tag, bucket, 1);
+            lane_set(bucket, way, tag);
+            handle_set(bucket, way, handle);
+            view->head->count++;
+            return true;
+        }
+        bucket = next_bucket(view, bucket);
+    }
+    return false;
+}
+
+static bool copy_all(const struct view *from, const struct view *to)
+{
+    for (uint32_t i = 0; i < from->count; i++) {
+        const struct bucket *bucket = &from->buckets[i];
+        for (unsigned way = 0; way < WAYS; way++) {
+            uint32_t handle = handle_at(bucket, way);
+            uint64_t word = lanes(bucket, way / LANES);
+            uint32_t tag = (uint32_t)(word >> way % LANES * LANE_BITS) & UINT16_MAX;
+            if (handle != 0 && !place_handle(to, tag, handle))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* An empty table of `buckets` or a few more; head NULL if there is no memory. */
+static struct view table_make(struct memory *memory, uint32_t buckets, uint32_t hash)
+{
+    struct view view = {0};
+    size_t size = sizeof *view.head + LINE_BYTES - SLOT_UNIT + (size_t)buckets * LINE_BYTES;
+    if (size > memory_slot_max(memory))
+        return view;
+    view.head = memory_alloc_kept(memory, size);
+    if (view.head == NULL)
+        return view;
+    view.head->hash = hash;
+    view.head->size = memory_slot_size(memory, size);
+    view.head->count = 0;
+    view.buckets = buckets_of(view.head);
+    size_t front = (size_t)((uint8_t *)view.buckets - (uint8_t *)view.head);
+    view.count = (uint32_t)((view.head->size - front) / LINE_BYTES);
+    memset(view.buckets, 0, view.count * LINE_BYTES);
+    return view;
+}
+
+static void table_drop(struct memory *memory, struct head *head)
+{
+    memory_sub(&memory->live, memory_free(memory, head));
+}
+
+/* Puts a table of about `buckets` in place of the one there is. */
+static bool table_change(struct index *index, struct reclaimer *reclaimer, uint32_t hash,
+                         uint32_t buckets)
+{
+    uint32_t table = table_of(index, hash);
+    struct view old = view_of(index, table), new = table_make(index->memory, buckets, hash);
+    if (new.head == NULL)
+        return false;
+    if (!copy_all(&old, &new)) { /* a crowd in a smaller table */
+        table_drop(index->memory, new.head);
+        return false;
+    }
+    atomic_store_explicit(&new.head->flags, SLOT_TABLE, memory_order_release);
+    uint64_t packed = (uint64_t) new.count << COUNT_SHIFT | memory_handle(index->memory, new.head);
+    atomic_store_explicit(&index->tables[table], packed, memory_order_release);
+    if (old.head != NULL)
+        reclaim_slot(reclaimer, old.head, old.head->size);
+    return true;
+}
+
+static bool table_grow(struct index *index, struct reclaimer *reclaimer, uint32_t hash)
+{
+    uint32_t buckets = view_of(index, table_of(index, hash)).count;
+    return table_change(index, reclaimer, hash, buckets + buckets / 8 + 1);
+}
+
+static bool is_fuller(const struct view *view, uint32_t percent)
+{
+    return view->head == NULL || view->head->count * 100 >= view->count * WAYS * percent;
 }
 
 bool index_set(struct index *index, struct reclaimer *reclaimer, struct entry *entry,
                struct entry **previous)
 {
-    context.index = index;
-    context.memory = index->memory;
-    context.reclaimer = reclaimer;
-    context.may_grow = is_crowded(index, LOAD_EIGHTHS);
-    const void *value = pack(entry->hash, memory_handle(index->memory, entry));
-    void *old = NULL;
-    TSAN_RELEASE(entry);
-    bool is_set = ck_hs_set(&index->table, spread(entry->hash), value, &old);
-    if (UNLIKELY(!is_set) && !context.may_grow) { /* no slot within the longest probe */
-        context.may_grow = true;
-        is_set = ck_hs_set(&index->table, spread(entry->hash), value, &old);
+    struct place place;
+    uint32_t table = table_of(index, entry->hash);
+    uint32_t handle = memory_handle(index->memory, entry);
+    struct view view = view_of(index, table);
+    *previous = find(index, &view, entry, &place);
+    if (*previous != NULL) {
+        handle_set(place.bucket, place.way, handle);
+        return true;
     }
-    if (!is_set)
-        return false;
-    *previous = old == NULL ? NULL : packed_entry(index->memory, old);
+    if (is_fuller(&view, FULL_PERCENT) && table_grow(index, reclaimer, entry->hash))
+        view = view_of(index, table);
+    uint32_t tag = tag_of(index, entry->hash);
+    while (UNLIKELY(view.head == NULL || !place_handle(&view, tag, handle))) {
+        /* Full, or a crowd of one hash, which a larger table would not spread. */
+        if (!is_fuller(&view, IDLE_PERCENT) || !table_grow(index, reclaimer, entry->hash))
+            return false;
+        view = view_of(index, table);
+    }
     return true;
+}
+
+struct entry *index_near(const struct index *index, const struct entry *entry)
+{
+    struct view view = view_of(index, table_of(index, entry->hash));
+    if (view.head == NULL)
+        return NULL;
+    struct bucket *home = view.buckets + home_of(tag_of(index, entry->hash), view.count);
+    struct entry *least = memory_at(index->memory, handle_at(home, 0));
+    for (unsigned way = 1; way < WAYS; way++) {
+        struct entry *other = memory_at(index->memory, handle_at(home, way));
+        if (entry_counter(other) < entry_counter(least))
+            least = other;
+    }
+    return least;
 }
 
 void index_remove(struct index *index, const struct entry *entry)
 {
-    context.memory = index->memory;
-    const void *value = pack(entry->hash, memory_handle(index->memory, entry));
-    ensure(ck_hs_remove(&index->table, spread(entry->hash), value) == value);
+    uint32_t handle = memory_handle(index->memory, entry);
+    uint32_t tag = tag_of(index, entry->hash);
+    struct view view = view_of(index, table_of(index, entry->hash));
+    ensure(view.head != NULL && view.head->count > 0);
+    struct bucket *bucket = view.buckets + home_of(tag, view.count);
+    unsigned way = way_of(bucket, handle);
+    for (uint32_t i = 1; way == WAYS; i++) {
+        ensure(i < PROBES_MAX);
+        bucket = next_bucket(&view, bucket);
+        way = way_of(bucket, handle);
+    }
+    handle_set(bucket, way, 0);
+    pass_all(&view, tag, bucket, -1);
+    view.head->count--;
 }
 
-bool index_iterate(struct index *index, struct index_walk *walk, uint32_t slots,
-                   index_visit_fn visit, void *arg)
+/* --- All of it --- */
+
+static uint32_t table_count(const struct index *index)
 {
-    if (walk->map != index->table.map)
-        *walk = (struct index_walk){.map = index->table.map};
-    ck_hs_iterator_t iterator = CK_HS_ITERATOR_INITIALIZER;
-    iterator.offset = walk->at;
-    unsigned long end = walk->at + slots;
-    void *value;
-    while (iterator.offset < end) {
-        if (!ck_hs_next(&index->table, &iterator, &value))
-            return false;
-        visit(arg, packed_entry(index->memory, value));
-    }
-    walk->at = iterator.offset;
+    return UINT32_C(1) << index->table_bits;
+}
+
+bool index_open(struct index *index, struct memory *memory, unsigned shard_bits, size_t share_bytes)
+{
+    size_t share = (size_t)SHARE_SLOTS * memory_slot_max(memory);
+    index->shard_bits = shard_bits;
+    index->table_bits = 0;
+    while (index->table_bits < LANE_BITS && share << index->table_bits < share_bytes)
+        index->table_bits++;
+    size_t size = table_count(index) * sizeof *index->tables;
+    index->tables = memory_heap_alloc(memory, size);
+    if (index->tables == NULL)
+        return false;
+    for (uint32_t i = 0; i < table_count(index); i++)
+        atomic_init(&index->tables[i], 0);
+    index->memory = memory;
     return true;
 }
 
-void index_tidy(struct index *index, uint32_t entries, unsigned long begin)
+void index_close(struct index *index)
 {
-    context.memory = index->memory;
-    /* In a nearly empty table it would look for entries for long, and there is nothing to gain. */
-    if (ck_hs_count(&index->table) > entries)
-        (void)ck_hs_gc(&index->table, entries, begin);
+    if (index->tables == NULL)
+        return;
+    for (uint32_t i = 0; i < table_count(index); i++) {
+        struct view view = view_of(index, i);
+        if (view.head != NULL)
+            table_drop(index->memory, view.head);
+    }
+    memory_heap_free(index->memory, index->tables, table_count(index) * sizeof *index->tables);
+    index->tables = NULL;
 }
 
-bool index_is_full(const struct index *index)
+static void visit_all(const struct index *index, const struct view *view, index_visit_fn visit,
+                      void *arg)
 {
-    return is_crowded(index, FULL_EIGHTHS);
+    for (uint32_t i = 0; i < view->count; i++)
+        for (unsigned way = 0; way < WAYS; way++) {
+            struct entry *entry = memory_at(index->memory, handle_at(&view->buckets[i], way));
+            if (entry != NULL)
+                visit(arg, entry);
+        }
 }
 
-size_t index_growth_bytes(const struct index *index)
+bool index_iterate(const struct index *index, uint32_t *walk, uint32_t entries,
+                   index_visit_fn visit, void *arg)
 {
-    return is_crowded(index, LOAD_EIGHTHS) ? 2 * index->table_bytes : 0;
+    for (uint32_t met = 0; met < entries && *walk < table_count(index); ++*walk) {
+        struct view view = view_of(index, *walk);
+        met += 1 + (view.head == NULL ? 0 : view.head->count);
+        visit_all(index, &view, visit, arg);
+    }
+    return *walk < table_count(index);
 }
 
-void index_grow(struct index *index, struct reclaimer *reclaimer)
+void index_tidy(struct index *index, struct reclaimer *reclaimer, uint32_t *walk)
 {
-    context.index = index;
-    context.memory = index->memory;
-    context.reclaimer = reclaimer;
-    context.may_grow = true;
-    unsigned long slots = 1;
-    while (2 * slots <= capacity(index))
-        slots *= 2;
-    (void)ck_hs_grow(&index->table, 2 * slots);
+    struct view view = view_of(index, (*walk)++ % table_count(index));
+    if (view.head == NULL)
+        return;
+    if (is_fuller(&view, FULL_PERCENT))
+        (void)table_grow(index, reclaimer, view.head->hash);
+    else if (!is_fuller(&view, IDLE_PERCENT) && view.count > 1)
+        (void)table_change(index, reclaimer, view.head->hash,
+                           view.head->count * 100 / (WAYS * GOOD_PERCENT) + 1);
+}
+
+uint32_t index_table_hash(const void *slot)
+{
+    return ((const struct head *)slot)->hash;
+}
+
+void index_move(struct index *index, struct reclaimer *reclaimer, const void *slot)
+{
+    uint32_t hash = index_table_hash(slot);
+    struct view view = view_of(index, table_of(index, hash));
+    ensure(view.head == slot);
+    (void)table_change(index, reclaimer, hash, view.count);
 }
 
 size_t index_count(const struct index *index)
 {
-    return ck_hs_count((ck_hs_t *)&index->table);
+    size_t count = 0;
+    for (uint32_t i = 0; i < table_count(index); i++) {
+        struct view view = view_of(index, i);
+        count += view.head == NULL ? 0 : view.head->count;
+    }
+    return count;
+}
+
+size_t index_bytes(const struct index *index)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < table_count(index); i++) {
+        struct view view = view_of(index, i);
+        bytes += view.head == NULL ? 0 : view.head->size;
+    }
+    return bytes;
 }

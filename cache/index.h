@@ -1,53 +1,62 @@
 /* index.h - entries by key: get, set, remove, iterate.
  *
- * A ck_hs in direct mode whose values are an entry's 32-bit hash and its 32-bit handle, so that
- * probing and growing look at entries only when the whole hash agrees. (With pointers every probe
- * would load an entry, and growing all of them.)
+ * A shard's index is a number of small tables, each of buckets of one cache line: ten 16-bit tags,
+ * ten 32-bit handles, and how many entries had to go on to the next bucket. Of a hash the top bits
+ * choose the shard, the next the table, and sixteen are the tag; a tag (as a fraction) times the
+ * number of buckets is its bucket: so a table grows by an eighth, by copying tags and handles
+ * alone, and no insertion ever pays for more than one of them. An entry stays in its slot until it
+ * is removed; who looks for it goes on from bucket to bucket as long as they say that others did.
+ * Tables lie in slots of the cache's memory, on its pages and charged like entries.
  * Threads: one writer, under the shard's lock; readers inside an epoch section. */
 #pragma once
 
 #include "cache/reclaim.h"
 
-#include <ck_hs.h>
-
 struct index {
-    ck_hs_t table; /* published */
+    /* Constant after index_open. */
     struct memory *memory;
-    size_t table_bytes;
+    unsigned shard_bits, table_bits;
+    /* Published: for each table its slot's handle, and above it the number of buckets. */
+    _Atomic uint64_t *tables;
 };
 
-/* expected  entries there is room for before the table grows */
-MUST_CHECK bool index_open(struct index *index, struct memory *memory, size_t expected);
+/* shard_bits   top bits of the hash that all its entries agree in
+ * share_bytes  what its entries may be expected to take */
+MUST_CHECK bool index_open(struct index *index, struct memory *memory, unsigned shard_bits,
+                           size_t share_bytes);
+/* Gives the tables back at once: nobody reads any more. */
 void index_close(struct index *index);
 
 /* The entry with the probe's hash and key, or NULL. */
 struct entry *index_get(const struct index *index, const struct entry *probe);
 /* Puts an entry in, in place of one with the same key if there is one (`previous`, NULL if not).
- * False if the table would have to grow and may not. Inside a section. */
+ * False if there is no slot near its own and no memory for a larger table; nothing has changed
+ * then. Inside a section. */
 MUST_CHECK bool index_set(struct index *index, struct reclaimer *reclaimer, struct entry *entry,
                           struct entry **previous);
+/* After it failed: whom to remove so that it succeeds, the one of least use; NULL if there is not
+ * even memory for a first table. */
+struct entry *index_near(const struct index *index, const struct entry *entry);
 /* Inside a section. */
 void index_remove(struct index *index, const struct entry *entry);
 
-/* Calls `visit` for entries in at most `slots` slots of the table from *at on; it may remove them.
- * False when the end was reached. Starts again by itself if the table was changed for a larger one
- * meanwhile. */
-struct index_walk {
-    const void *map;
-    unsigned long at;
-};
+/* Calls `visit` for all entries of the table *walk and of those behind it until `entries` were met,
+ * and leaves *walk (0 at first) behind them; `visit` may remove entries. False when that was the
+ * last table. An entry that is there all the time is met however the tables change meanwhile. */
 typedef void (*index_visit_fn)(void *arg, struct entry *entry);
-bool index_iterate(struct index *index, struct index_walk *walk, uint32_t slots,
+bool index_iterate(const struct index *index, uint32_t *walk, uint32_t entries,
                    index_visit_fn visit, void *arg);
 
-/* Shortens probes that removals have lengthened; about `entries` of them, beginning anywhere. */
-void index_tidy(struct index *index, uint32_t entries, unsigned long begin);
+/* Gives the table *walk (any number) the size that suits it, and goes on to the next. Inside a
+ * section. */
+void index_tidy(struct index *index, struct reclaimer *reclaimer, uint32_t *walk);
 
-/* True when further entries would make probes too long: something has to go for each. */
-bool index_is_full(const struct index *index);
-/* What it would take to grow a table that is fuller than it should be; 0 if it is not. */
-size_t index_growth_bytes(const struct index *index);
-/* Grows it then. Inside a section. */
-void index_grow(struct index *index, struct reclaimer *reclaimer);
+/* A slot marked SLOT_TABLE: a hash that leads to its shard. */
+uint32_t index_table_hash(const void *slot);
+/* Moves that table, of this index, elsewhere if there is memory: its run is given up. Inside a
+ * section. */
+void index_move(struct index *index, struct reclaimer *reclaimer, const void *slot);
 
 size_t index_count(const struct index *index);
+/* Of its tables. */
+size_t index_bytes(const struct index *index);

@@ -12,11 +12,10 @@ enum {
     HEAP_OVERHEAD = 16,    /* what the allocator adds to a block */
     PARTIAL_SCAN_MAX = 64, /* runs looked at for the emptiest */
     TRIM_MAX = 16,         /* runs a call */
+    KEPT_FRACTION = 256,   /* of the runs: see kept_runs; two at least */
+    KEPT_RUNS_MIN = 2,
     HUGE_PAGES_FROM = 64 << 20,
     HUGE_PAGE = 2 << 20,
-    SMALL_PAGE = 4096,
-    TABLE_FROM = 64 << 10,
-    TABLE_ALIGN = 64,
     EVACUATION_PASSES_MAX = 16, /* tries to empty one run */
 };
 
@@ -75,11 +74,10 @@ bool memory_open(struct memory *memory, size_t budget, size_t kept_back)
     ensure(budget <= MEMORY_MAPPING_MAX);
     memory->run_count = (uint32_t)(budget / memory->run_size);
     memory->mapping_size = memory->run_count * memory->run_size;
+    uint32_t kept_runs = memory->run_count / KEPT_FRACTION;
+    memory->kept_runs = (kept_runs < KEPT_RUNS_MIN ? KEPT_RUNS_MIN : kept_runs) * memory->run_size;
     classes_init(memory);
-    bool wants_huge_pages = memory->mapping_size >= HUGE_PAGES_FROM;
-    size_t tables_at = (memory->mapping_size + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
-    memory->tables_size = wants_huge_pages ? budget / 4 : 0;
-    memory->mapped_size = tables_at + memory->tables_size + HUGE_PAGE;
+    memory->mapped_size = memory->mapping_size + HUGE_PAGE;
     memory->mapping = mmap(NULL, memory->mapped_size, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory->mapping == MAP_FAILED)
@@ -94,11 +92,8 @@ bool memory_open(struct memory *memory, size_t budget, size_t kept_back)
     }
     /* Fewer page faults and TLB misses where the system has huge pages to give; an advice. Small
      * budgets would be overdrawn by whole huge pages. */
-    if (wants_huge_pages)
-        memory->has_huge_pages =
-            madvise(memory->base, tables_at + memory->tables_size, MADV_HUGEPAGE) == 0;
-    if (memory->has_huge_pages)
-        memory->tables = memory->base + tables_at;
+    if (memory->mapping_size >= HUGE_PAGES_FROM)
+        memory->has_huge_pages = madvise(memory->base, memory->mapping_size, MADV_HUGEPAGE) == 0;
     mutex_init(&memory->lock);
     return memory_charge(memory, memory->run_count * sizeof *memory->runs);
 }
@@ -125,9 +120,15 @@ static bool charge(struct memory *memory, size_t size, size_t limit)
     return true;
 }
 
+/* The budget but for what is kept for indexes, lanes and policies. */
+static size_t common(const struct memory *memory)
+{
+    return memory->budget - memory->kept_back - memory->kept_runs;
+}
+
 bool memory_charge(struct memory *memory, size_t size)
 {
-    return charge(memory, size, memory->budget - memory->kept_back);
+    return charge(memory, size, common(memory));
 }
 
 void memory_uncharge(struct memory *memory, size_t size)
@@ -135,34 +136,6 @@ void memory_uncharge(struct memory *memory, size_t size)
     ensure(memory_figure(&memory->heap) >= size);
     memory_sub(&memory->heap, size);
     memory_sub(&memory->used, size);
-}
-
-/* A look-up in an index spread over small pages costs a walk of the page table, too. So they lie
- * side by side on huge pages; they are so few and live so long that their place is not used again,
- * only their memory goes back. NULL: not large, or no place. */
-static void *table_alloc(struct memory *memory, size_t size)
-{
-    if (memory->tables == NULL || size < TABLE_FROM)
-        return NULL;
-    size_t room = (size + TABLE_ALIGN - 1) & ~(size_t)(TABLE_ALIGN - 1);
-    size_t at = memory_figure(&memory->tables_used);
-    do {
-        if (room > memory->tables_size - at)
-            return NULL;
-    } while (!atomic_compare_exchange_weak_explicit(&memory->tables_used, &at, at + room,
-                                                    memory_order_relaxed, memory_order_relaxed));
-    return memory->tables + at;
-}
-
-static bool table_free(struct memory *memory, uint8_t *block, size_t size)
-{
-    if (memory->tables == NULL || block < memory->tables ||
-        block >= memory->tables + memory->tables_size)
-        return false;
-    uint8_t *first = block + (size_t)(-(uintptr_t)block & (SMALL_PAGE - 1));
-    uint8_t *end = block + size - ((uintptr_t)(block + size) & (SMALL_PAGE - 1));
-    (void)madvise(first, (size_t)(end - first), MADV_DONTNEED);
-    return true;
 }
 
 static void *heap_alloc(struct memory *memory, size_t size, size_t limit)
@@ -177,32 +150,19 @@ static void *heap_alloc(struct memory *memory, size_t size, size_t limit)
 
 void *memory_heap_alloc(struct memory *memory, size_t size)
 {
-    return heap_alloc(memory, size, memory->budget - memory->kept_back);
-}
-
-void *memory_heap_alloc_table(struct memory *memory, size_t size)
-{
-    if (!memory_charge(memory, size + HEAP_OVERHEAD))
-        return NULL;
-    void *block = table_alloc(memory, size);
-    if (block == NULL)
-        block = malloc(size);
-    if (block == NULL)
-        memory_uncharge(memory, size + HEAP_OVERHEAD);
-    return block;
+    return heap_alloc(memory, size, common(memory));
 }
 
 void *memory_heap_alloc_kept(struct memory *memory, size_t size)
 {
-    return heap_alloc(memory, size, memory->budget);
+    return heap_alloc(memory, size, memory->budget - memory->kept_runs);
 }
 
 void memory_heap_free(struct memory *memory, void *block, size_t size)
 {
     if (block == NULL)
         return;
-    if (!table_free(memory, block, size))
-        free(block);
+    free(block);
     memory_uncharge(memory, size + HEAP_OVERHEAD);
 }
 
@@ -235,10 +195,11 @@ static void partial_unlink(struct memory *memory, uint32_t index) REQUIRES(memor
         memory->runs[run->next].prev = run->prev;
 }
 
-/* Takes a run for the class into its partial list. */
-static bool run_take(struct memory *memory, uint8_t class_index) REQUIRES(memory->lock)
+/* Takes a run for the class into its partial list, if `limit` bytes of the budget allow it. */
+static bool run_take(struct memory *memory, uint8_t class_index, size_t limit)
+    REQUIRES(memory->lock)
 {
-    if (!memory_charge(memory, memory->run_size))
+    if (!charge(memory, memory->run_size, limit))
         return false;
     memory_sub(&memory->heap, memory->run_size);
     uint32_t index;
@@ -301,19 +262,29 @@ static void *slot_take(struct memory *memory, struct memory_class *class) REQUIR
     return slot;
 }
 
-void *memory_alloc(struct memory *memory, size_t size)
+static void *alloc(struct memory *memory, size_t size, size_t limit)
 {
     ensure(size > 0 && size <= memory_slot_max(memory));
     uint8_t index = memory->class_by_units[(size + SLOT_UNIT - 1) / SLOT_UNIT];
     struct memory_class *class = &memory->classes[index];
     void *slot = NULL;
     mutex_lock(&memory->lock);
-    if (class->partial != RUN_NONE || run_take(memory, index))
+    if (class->partial != RUN_NONE || run_take(memory, index, limit))
         slot = slot_take(memory, class);
     mutex_unlock(&memory->lock);
     if (slot != NULL)
         memory_add(&memory->live, class->slot_size);
     return slot;
+}
+
+void *memory_alloc(struct memory *memory, size_t size)
+{
+    return alloc(memory, size, common(memory));
+}
+
+void *memory_alloc_kept(struct memory *memory, size_t size)
+{
+    return alloc(memory, size, memory->budget - memory->kept_back);
 }
 
 size_t memory_free(struct memory *memory, void *slot)

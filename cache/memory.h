@@ -1,7 +1,7 @@
 /* memory.h - runs and size classes inside the budget; nothing above it ever.
  *
  * One anonymous mapping, cut into runs; a run holds slots of one class. What comes from the heap
- * (index tables, stripes, nodes, flights) is charged to the same budget, so
+ * (stripes, nodes, flights, ghosts) is charged to the same budget, so
  *     runs in use x run size + heap charges <= budget
  * holds at every moment. A slot whose owner was retired stays charged until it is freed.
  * Threads: any; one lock inside, the last in the lock order. Figures are atomics. */
@@ -33,6 +33,7 @@ enum slot_flag {
     SLOT_NEGATIVE = 8, /* entry: there is no such item */
     SLOT_LARGE = 16,   /* entry: the value lies in chunks */
     SLOT_MAIN = 32,    /* entry: in the policy's main queue */
+    SLOT_TABLE = 64,   /* part of an index */
 };
 
 struct run;
@@ -51,8 +52,7 @@ struct memory {
     size_t mapped_size;
     size_t budget, mapping_size, run_size;
     size_t kept_back; /* part of the budget for lanes and policies, so that they always find room */
-    uint8_t *tables;  /* indexes, on huge pages; NULL where there are none */
-    size_t tables_size;
+    size_t kept_runs; /* bytes of runs for indexes to grow into, and for what moves */
     uint32_t run_count;
     uint8_t class_count;
     uint8_t class_by_units[SLOT_MAX / SLOT_UNIT + 1];
@@ -76,7 +76,6 @@ struct memory {
     atomic_size_t deferred; /* slot and heap bytes that wait for a grace period */
     atomic_size_t heap;     /* the part of `used` that is not runs */
     atomic_size_t tails;    /* the part of runs that is too short for a slot */
-    atomic_size_t tables_used;
 };
 
 #define RUN_NONE UINT32_MAX
@@ -90,6 +89,8 @@ void memory_close(struct memory *memory);
 /* A slot of at least `size` bytes (1..memory_slot_max), flags 0, contents undefined. NULL when
  * neither a slot of the class nor a run is to be had. */
 MUST_CHECK void *memory_alloc(struct memory *memory, size_t size);
+/* The same for an index or for what moves, from the runs that are kept for them if need be. */
+MUST_CHECK void *memory_alloc_kept(struct memory *memory, size_t size);
 /* Of a slot that nobody can reach any more. Returns its size; `live` and `deferred` are the
  * caller's to correct. */
 size_t memory_free(struct memory *memory, void *slot);
@@ -97,8 +98,6 @@ size_t memory_free(struct memory *memory, void *slot);
 /* Bytes from the heap, charged. */
 MUST_CHECK void *memory_heap_alloc(struct memory *memory, size_t size);
 void memory_heap_free(struct memory *memory, void *block, size_t size);
-/* The same for what is large, lives long and is looked up at random. */
-MUST_CHECK void *memory_heap_alloc_table(struct memory *memory, size_t size);
 /* The same from what is kept back. */
 MUST_CHECK void *memory_heap_alloc_kept(struct memory *memory, size_t size);
 /* Charges `size` bytes that somebody else allocates. */

@@ -29,9 +29,14 @@ void reclaim_end(struct reclaimer *reclaimer)
     (void)ck_epoch_end(&reclaimer->record, NULL);
 }
 
-/* The functions only tell the two kinds apart: reclaim_poll() takes what is ready off the record
+/* The functions only tell the kinds apart: reclaim_poll() takes what is ready off the record
  * and frees it in steps, libck calls none of them. */
 static void is_entry(ck_epoch_entry_t *entry)
+{
+    ensure(entry == NULL);
+}
+
+static void is_slot(ck_epoch_entry_t *entry)
 {
     ensure(entry == NULL);
 }
@@ -47,6 +52,14 @@ void reclaim_entry(struct reclaimer *reclaimer, struct entry *entry)
     ck_epoch_call(&reclaimer->record, &entry->retired, is_entry);
 }
 
+void reclaim_slot(struct reclaimer *reclaimer, void *slot, size_t size)
+{
+    atomic_store_explicit(slot_flags(slot), SLOT_DEAD, memory_order_release);
+    memory_add(&reclaimer->memory->deferred, size);
+    memory_sub(&reclaimer->memory->live, size);
+    ck_epoch_call(&reclaimer->record, slot, is_slot);
+}
+
 void reclaim_heap(struct reclaimer *reclaimer, void *block)
 {
     struct heap_block *head = (struct heap_block *)block - 1;
@@ -54,10 +67,9 @@ void reclaim_heap(struct reclaimer *reclaimer, void *block)
     ck_epoch_call(&reclaimer->record, &head->retired, is_heap_block);
 }
 
-void *reclaim_heap_alloc(struct memory *memory, size_t size, bool is_kept)
+void *reclaim_heap_alloc(struct memory *memory, size_t size)
 {
-    struct heap_block *head = is_kept ? memory_heap_alloc_kept(memory, sizeof *head + size)
-                                      : memory_heap_alloc_table(memory, sizeof *head + size);
+    struct heap_block *head = memory_heap_alloc_kept(memory, sizeof *head + size);
     if (head == NULL)
         return NULL;
     head->size = size;
@@ -77,6 +89,10 @@ static void free_one(struct reclaimer *reclaimer, ck_stack_entry_t *at)
     if (retired->function == is_entry) {
         uint8_t *entry = (uint8_t *)retired - offsetof(struct entry, retired);
         entry_free_retired(reclaimer->memory, (struct entry *)(void *)entry);
+        return;
+    }
+    if (retired->function == is_slot) {
+        memory_sub(&reclaimer->memory->deferred, memory_free(reclaimer->memory, retired));
         return;
     }
     ensure(retired->function == is_heap_block);

@@ -25,12 +25,14 @@ void reclaim_end(struct reclaimer *reclaimer);
 
 /* Inside the section that removed it. */
 void reclaim_entry(struct reclaimer *reclaimer, struct entry *entry);
+/* A slot of `size` bytes that is no entry's; its first 16 bytes are overwritten. */
+void reclaim_slot(struct reclaimer *reclaimer, void *slot, size_t size);
 /* Of reclaim_heap_alloc(). */
 void reclaim_heap(struct reclaimer *reclaimer, void *block);
 
-/* Heap memory, charged, that can be retired; freed at once by reclaim_heap_free().
- * is_kept  from what the budget keeps back */
-MUST_CHECK void *reclaim_heap_alloc(struct memory *memory, size_t size, bool is_kept);
+/* Heap memory, from what the budget keeps back, that can be retired; freed at once by
+ * reclaim_heap_free(). */
+MUST_CHECK void *reclaim_heap_alloc(struct memory *memory, size_t size);
 void reclaim_heap_free(struct memory *memory, void *block);
 
 /* True while something waits. */

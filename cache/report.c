@@ -40,7 +40,7 @@ static void report_lanes(struct cache *cache, const struct output *output)
 struct shard_sums {
     uint64_t removed[SHARD_REASONS][ENTRY_KINDS];
     uint64_t evicted[POLICY_CLASSES];
-    size_t entries, nodes;
+    size_t entries, nodes, index_bytes;
 };
 
 static void sum_shards(struct cache *cache, struct shard_sums *sums)
@@ -54,6 +54,7 @@ static void sum_shards(struct cache *cache, struct shard_sums *sums)
         for (int class = 0; class < POLICY_CLASSES; class ++)
             sums->evicted[class] += shard->policy->bytes.evicted[class];
         sums->entries += index_count(&shard->index);
+        sums->index_bytes += index_bytes(&shard->index);
         sums->nodes += shard->nodes.count;
         mutex_unlock(&shard->lock);
     }
@@ -86,6 +87,8 @@ static void report_shards(struct cache *cache, const struct output *output)
     say(output, "cache_negative_bytes", "gauge", "Memory of entries for absent items.", "",
         (double)memory_figure(&cache->totals.negative_bytes));
     say(output, "cache_entries", "gauge", "Entries in the cache.", "", (double)sums.entries);
+    say(output, "cache_index_bytes", "gauge", "Memory of indexes, in the runs.", "",
+        (double)sums.index_bytes);
     say(output, "cache_partition_nodes", "gauge", "Partitions with cached query results.", "",
         (double)sums.nodes);
 }
@@ -111,7 +114,7 @@ static void report_memory(struct cache *cache, const struct output *output)
     say(output, "cache_used_bytes", "gauge", "What it has taken: runs and everything else.", "",
         (double)memory_figure(&memory->used));
     say(output, "cache_overhead_bytes", "gauge",
-        "The part that holds no entries: index, ghosts, stripes, nodes, flights.", "",
+        "The part that is not in runs: ghosts, stripes, nodes, flights.", "",
         (double)memory_figure(&memory->heap));
     say(output, "cache_deferred_bytes", "gauge", "Retired memory that readers may still see.", "",
         (double)memory_figure(&memory->deferred));

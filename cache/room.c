@@ -11,7 +11,7 @@ enum {
     HOUSE_FREE_MAX = 2048,     /* retired things, a run given up */
     HOUSE_EVACUATE_MAX = 4,    /* runs a call */
     EVACUATE_PERCENT_MAX = 75, /* slots in use of a run that is given up without need */
-    TIDY_ENTRIES = 128,        /* of the index, a shard and call */
+    TIDY_TABLES = 16,          /* of an index, a call */
     POPULATE_FRACTION = 8,     /* of the budget: pages asked for ahead of use, at most */
     POPULATE_MAX = 32 << 20,
     HOUSE_RESERVES = 2, /* housekeeping keeps this many times what fills keep free */
@@ -116,20 +116,35 @@ static struct entry *slot_entry(struct cache *cache, void *slot)
     return flags & SLOT_LIVE ? head : NULL;
 }
 
+static bool slot_is_table(void *slot)
+{
+    return atomic_load_explicit(slot_flags(slot), memory_order_acquire) & SLOT_TABLE;
+}
+
+/* The shard of what is in a slot, NULL: nothing that can be moved or evicted. In a section. */
+static struct shard *slot_shard(struct cache *cache, void *slot)
+{
+    if (slot_is_table(slot))
+        return cache_shard(cache, index_table_hash(slot));
+    const struct entry *entry = slot_entry(cache, slot);
+    return entry == NULL ? NULL : cache_shard(cache, entry->hash);
+}
+
 static void empty_slot(struct cache *cache, struct reclaimer *reclaimer, void *slot)
 {
     reclaim_begin(reclaimer);
-    struct entry *entry = slot_entry(cache, slot);
-    uint32_t hash = entry == NULL ? 0 : entry->hash;
+    struct shard *shard = slot_shard(cache, slot);
     reclaim_end(reclaimer);
-    if (entry == NULL)
+    if (shard == NULL)
         return;
-    struct shard *shard = cache_shard(cache, hash);
     shard_enter(shard, reclaimer);
-    /* Another entry by now, perhaps of another shard. */
-    entry = slot_entry(cache, slot);
-    if (entry != NULL && cache_shard(cache, entry->hash) == shard)
-        shard_relocate(shard, reclaimer, entry);
+    /* It may be something else by now, perhaps of another shard. */
+    if (slot_shard(cache, slot) == shard) {
+        if (slot_is_table(slot))
+            index_move(&shard->index, reclaimer, slot);
+        else
+            shard_relocate(shard, reclaimer, slot_entry(cache, slot));
+    }
     shard_leave(shard, reclaimer);
 }
 
@@ -209,30 +224,12 @@ void room_refill(struct cache_lane *lane, struct shard *shard, size_t size)
     evict_for(lane, shard, size, 0);
 }
 
-/* The largest table that waits to grow. */
-static size_t growth_wanted(const struct cache *cache)
-{
-    size_t most = 0;
-    for (uint32_t i = 0; i < cache->shard_count; i++) {
-        struct shard *shard = &cache->shards[i];
-        mutex_lock(&shard->lock);
-        size_t bytes = index_growth_bytes(&shard->index);
-        mutex_unlock(&shard->lock);
-        most = bytes > most ? bytes : most;
-    }
-    /* A table that would take a quarter of everything stays as it is: its probes get longer. */
-    return most <= cache->memory.budget / 4 ? most : 0;
-}
-
-static void tidy_one(struct cache *cache, struct reclaimer *reclaimer, size_t unused)
+static void tidy_one(struct cache *cache, struct reclaimer *reclaimer)
 {
     struct shard *shard = &cache->shards[cache->house_shard++ % cache->shard_count];
     shard_enter(shard, reclaimer);
-    size_t growth = index_growth_bytes(&shard->index);
-    if (growth != 0 && growth <= unused)
-        index_grow(&shard->index, reclaimer);
-    index_tidy(&shard->index, TIDY_ENTRIES, shard->tidy_at);
-    shard->tidy_at += TIDY_ENTRIES;
+    for (int i = 0; i < TIDY_TABLES; i++)
+        index_tidy(&shard->index, reclaimer, &shard->tidy_at);
     shard_leave(shard, reclaimer);
 }
 
@@ -261,12 +258,11 @@ bool room_keep_free(struct cache *cache, struct reclaimer *reclaimer)
         memory_populate(&cache->memory, ahead < POPULATE_MAX ? ahead : POPULATE_MAX);
     if (memory_figure(&cache->memory.deferred) > cache->deferred_max)
         return is_populating; /* readers first */
-    size_t growth = growth_wanted(cache);
-    size_t wanted = missing(cache, HOUSE_RESERVES * cache->reserve_bytes + growth);
+    size_t wanted = missing(cache, HOUSE_RESERVES * cache->reserve_bytes);
     if (wanted != 0)
         (void)evict_some(cache, reclaimer, NULL, evictable(cache, 0), HOUSE_EVICT_MAX, wanted);
-    bool is_more = free_runs(cache, reclaimer, cache->reserve_bytes + growth);
-    tidy_one(cache, reclaimer, cache->memory.budget - memory_figure(&cache->memory.used));
+    bool is_more = free_runs(cache, reclaimer, cache->reserve_bytes);
+    tidy_one(cache, reclaimer);
     is_more = memory_trim(&cache->memory, HOUSE_RESERVES * cache->reserve_bytes) || is_more;
     return is_more || is_populating || missing(cache, cache->reserve_bytes) != 0;
 }

@@ -4,20 +4,14 @@
 
 static const struct policy_ops *const policy_ops = &policy_s3fifo;
 
-/* Entries that the index has room for before it grows: by what an entry takes at the larger end of
- * usual sizes, so that large items do not pay for slots they will never use. */
-enum { EXPECTED_ENTRY_BYTES = 1024, EXPECTED_ENTRIES_MIN = 64, KINDS_ALL = (1 << ENTRY_KINDS) - 1 };
-
 bool shard_open(struct shard *shard, const struct shard_options *options)
 {
     mutex_init(&shard->lock);
     shard->memory = options->memory;
     shard->totals = options->totals;
-    size_t expected = options->share_bytes / EXPECTED_ENTRY_BYTES;
-    if (expected < EXPECTED_ENTRIES_MIN)
-        expected = EXPECTED_ENTRIES_MIN;
     shard->policy = policy_ops->open(options->memory, options->share_bytes);
-    return shard->policy != NULL && index_open(&shard->index, options->memory, expected) &&
+    return shard->policy != NULL &&
+           index_open(&shard->index, options->memory, options->shard_bits, options->share_bytes) &&
            stripes_open(&shard->stripes, options->memory, options->stripe_count) &&
            flights_open(&shard->flights, options->memory) &&
            nodes_open(&shard->nodes, options->memory);
@@ -59,21 +53,30 @@ static void retire(struct shard *shard, struct reclaimer *reclaimer, struct entr
     reclaim_entry(reclaimer, entry);
 }
 
+void shard_remove(struct shard *shard, struct reclaimer *reclaimer, struct entry *entry,
+                  enum shard_reason reason)
+{
+    index_remove(&shard->index, entry);
+    shard->policy->ops->remove(shard->policy, entry, reason == SHARD_WRITTEN);
+    retire(shard, reclaimer, entry, reason);
+}
+
 bool shard_publish(struct shard *shard, struct reclaimer *reclaimer, struct entry *entry,
                    struct node *node)
 {
     if (node != NULL && !node_page_add(&shard->nodes, node, entry))
         return false;
     struct entry *previous = NULL;
-    uint32_t slot_size;
-    if (UNLIKELY(index_is_full(&shard->index))) /* no memory to grow it, so far */
-        (void)shard_evict(shard, reclaimer, KINDS_ALL, POLICY_CLASS_ANY, &slot_size);
     entry_mark_published(shard->memory, entry);
-    if (!index_set(&shard->index, reclaimer, entry, &previous)) {
-        entry_flags_set(entry, 0, SLOT_LIVE);
-        if (node != NULL)
-            node_page_remove(&shard->nodes, entry);
-        return false;
+    while (UNLIKELY(!index_set(&shard->index, reclaimer, entry, &previous))) {
+        struct entry *near = index_near(&shard->index, entry);
+        if (near == NULL) {
+            entry_flags_set(entry, 0, SLOT_LIVE);
+            if (node != NULL)
+                node_page_remove(&shard->nodes, entry);
+            return false;
+        }
+        shard_remove(shard, reclaimer, near, SHARD_EVICTED);
     }
     if (previous != NULL) {
         shard->policy->ops->remove(shard->policy, previous, true);
@@ -83,14 +86,6 @@ bool shard_publish(struct shard *shard, struct reclaimer *reclaimer, struct entr
     expiry_push(&shard->expiry[expiry_kind(entry)], shard->memory, entry);
     count_bytes(shard, entry, entry_size(shard->memory, entry), true);
     return true;
-}
-
-void shard_remove(struct shard *shard, struct reclaimer *reclaimer, struct entry *entry,
-                  enum shard_reason reason)
-{
-    index_remove(&shard->index, entry);
-    shard->policy->ops->remove(shard->policy, entry, reason == SHARD_WRITTEN);
-    retire(shard, reclaimer, entry, reason);
 }
 
 bool shard_remove_key(struct shard *shard, struct reclaimer *reclaimer, const struct entry *probe,

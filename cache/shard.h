@@ -38,13 +38,14 @@ struct shard {
     struct nodes nodes;
     struct expiry_list expiry[EXPIRY_KINDS];
     uint64_t removed[SHARD_REASONS][ENTRY_KINDS];
-    unsigned long tidy_at;
+    uint32_t tidy_at;
 
     /* Atomic, relaxed. */
     atomic_size_t bytes; /* slots of its entries */
 };
 
 struct shard_options {
+    unsigned shard_bits; /* of hashes */
     size_t share_bytes;
     uint32_t stripe_count;
     struct memory *memory;

@@ -1,7 +1,7 @@
 /* tsan.h - what ThreadSanitizer cannot see.
  *
- * libck is not instrumented, so the order that its fences give is told by hand, in the two wrappers
- * around it (index.c, reclaim.c) and nowhere else. Empty in every other build. */
+ * libck is not instrumented, so the order that its fences give is told by hand, in the wrapper
+ * round it (reclaim.c) and nowhere else. Empty in every other build. */
 #pragma once
 
 #if defined(__SANITIZE_THREAD__)
