@@ -96,7 +96,7 @@ static enum status read_aliases(struct bytes map, bool is_name, struct arena *ar
 enum status binding_init(struct bytes names, struct bytes values, struct arena *arena,
                          struct expression_binding *out, struct error *error)
 {
-    struct expression_binding binding;
+    struct expression_binding binding = {.is_made = false};
     enum status status = read_aliases(names, true, arena, &binding.names, error);
     if (status == STATUS_OK)
         status = read_aliases(values, false, arena, &binding.values, error);

@@ -24,6 +24,8 @@ struct aliases {
 
 struct expression_binding {
     struct aliases names, values;
+    bool is_made; /* the expressions are made by us, so that they may be longer; binding_init()
+                     clears it */
 };
 
 /* Reads the two maps.

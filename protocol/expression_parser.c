@@ -312,7 +312,7 @@ enum status parser_begin(struct parser *parser, struct bytes text, const char *w
 {
     *parser = (struct parser){
         .what = what, .text = text, .binding = binding, .arena = arena, .error = error};
-    if (text.size > EXPRESSION_SIZE_MAX)
+    if (text.size > (binding->is_made ? EXPRESSION_MADE_MAX : EXPRESSION_SIZE_MAX))
         return error_set(error, STATUS_VALIDATION,
                          "Invalid %s: Expression size has exceeded the maximum allowed size; "
                          "expression size: %zu",

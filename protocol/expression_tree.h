@@ -8,6 +8,8 @@
 
 enum {
     EXPRESSION_SIZE_MAX = 4096,   /* bytes; developer guide, quotas */
+    EXPRESSION_MADE_MAX = 32768,  /* of one made of legacy parameters, which have no such quota; a
+                                     chain of conditions is as deep as it is long */
     EXPRESSION_NESTING_MAX = 300, /* parentheses and NOTs in each other; as many operators are
                                      DynamoDB's limit for a whole expression */
     PATH_STEPS_MAX = 32,          /* of a document path */

@@ -90,6 +90,7 @@ static enum status parse_expressions(const struct request *request, struct arena
     enum status status = check_use(request, error);
     if (status == STATUS_OK)
         status = binding_init(input->names, input->values, arena, &binding, error);
+    binding.is_made = request->is_legacy;
     if (status == STATUS_OK && needs_values)
         status = binding_encode(&binding, arena, error);
     if (status == STATUS_OK && bytes_given(request->update))

@@ -77,6 +77,7 @@ struct request {
     struct bytes projection; /* GetItem, Query, Scan: ProjectionExpression */
     enum select select;      /* Query, Scan */
     struct bytes update;     /* UpdateItem: UpdateExpression */
+    bool is_legacy;          /* expressions were made of parameters that are older than they */
     enum return_values return_values;
     struct bytes start_key;     /* Query, Scan: ExclusiveStartKey, MessagePack map */
     struct bytes definition;    /* CreateTable: MessagePack map with DynamoDB's member names */

@@ -92,12 +92,13 @@ static enum status check_shown(const struct secondary_index *index, const struct
     return STATUS_OK;
 }
 
-static enum status refuse_filter(struct bytes name, struct error *error)
+static enum status refuse_filter(const struct request *request, struct bytes name,
+                                 struct error *error)
 {
     return error_set(error, STATUS_VALIDATION,
-                     "Filter Expression can only contain non-primary key attributes: Primary key "
-                     "attribute: %.*s",
-                     (int)name.size, (const char *)name.data);
+                     "%s can only contain non-primary key attributes: Primary key attribute: %.*s",
+                     request->is_legacy ? "QueryFilter" : "Filter Expression", (int)name.size,
+                     (const char *)name.data);
 }
 
 static enum status check_filter_name(const struct request *request, const struct key_schema *schema,
@@ -106,7 +107,7 @@ static enum status check_filter_name(const struct request *request, const struct
     bool is_query = request->operation == OPERATION_QUERY;
     if (is_query && (bytes_equal(name, schema->partition.name) ||
                      (key_schema_has_sort(schema) && bytes_equal(name, schema->sort.name))))
-        return refuse_filter(name, error);
+        return refuse_filter(request, name, error);
     const struct secondary_index *index = request->index;
     if (index != NULL && !index->is_local && index->shown != NULL && !is_shown(index, name))
         return refuse_hidden(index, name, error);

@@ -1,6 +1,6 @@
 #include "protocol/dynamodb/operations.h"
 
-#include "protocol/encoding/json_reader.h"
+#include "protocol/dynamodb/legacy.h"
 
 #define BIT(operation) (1u << (operation))
 
@@ -289,7 +289,7 @@ static bool read_definition(struct json_reader *reader, struct request *request)
 
 /* ---- requests ---- */
 
-_Static_assert(ROWS + CHOICES <= 64, "a bit each");
+_Static_assert(ROWS + CHOICES + LEGACY_PARAMETERS <= 64, "a bit each");
 #define SEEN(number) (1ull << (number))
 
 static bool take_once(struct json_reader *reader, struct bytes name, uint64_t bit, uint64_t *seen)
@@ -300,9 +300,17 @@ static bool take_once(struct json_reader *reader, struct bytes name, uint64_t bi
     return true;
 }
 
+/* What a request says besides what is in struct request already. */
+struct members {
+    uint64_t seen; /* a bit each */
+    struct legacy legacy;
+};
+
 static bool read_member(struct json_reader *reader, struct bytes name, struct request *request,
-                        uint64_t *seen)
+                        struct members *members)
 {
+    enum legacy_parameter legacy;
+    uint64_t *seen = &members->seen;
     for (size_t i = 0; i < ROWS; i++)
         if (bytes_equal(name, rows[i].name) && (rows[i].operations & BIT(request->operation)) != 0)
             return take_once(reader, name, SEEN(i), seen) && read_row(&rows[i], reader, request);
@@ -311,7 +319,11 @@ static bool read_member(struct json_reader *reader, struct bytes name, struct re
             (choices[i].operations & BIT(request->operation)) != 0)
             return take_once(reader, name, SEEN(ROWS + i), seen) &&
                    read_choice(&choices[i], reader, request);
-    return refuse_member(reader, request, name);
+    if (!legacy_find(name, request->operation, &legacy))
+        return refuse_member(reader, request, name);
+    members->legacy.is_used = true;
+    return take_once(reader, name, SEEN(ROWS + CHOICES + legacy), seen) &&
+           json_skip(reader, &members->legacy.texts[legacy]);
 }
 
 static bool check_required(struct json_reader *reader, const struct request *request, uint64_t seen)
@@ -327,12 +339,13 @@ static bool check_required(struct json_reader *reader, const struct request *req
 
 static bool read_members(struct json_reader *reader, struct request *request)
 {
-    uint64_t seen = 0;
+    struct members members = {.seen = 0};
     struct bytes name;
     while (json_next_member(reader, &name))
-        if (!read_member(reader, name, request, &seen))
+        if (!read_member(reader, name, request, &members))
             return false;
-    return check_required(reader, request, seen);
+    return check_required(reader, request, members.seen) &&
+           (LIKELY(!members.legacy.is_used) || legacy_apply(&members.legacy, reader, request));
 }
 
 enum status operations_read(struct bytes body, struct arena *arena, struct request *request,

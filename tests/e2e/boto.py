@@ -223,8 +223,6 @@ class Sdk(OverHttp):
         self.refused("ValidationException", self.client.query, TableName="Shop", KeyConditionExpression="p = :p")
         self.refused("ValidationException", self.client.query, TableName="Shop")
         # What cannot be served yet is said, not left out.
-        self.assertIn("AttributeUpdates", self.refused(
-            "ValidationException", table.update_item, Key={"p": "c", "s": "1"}, AttributeUpdates={}))
         self.assertIn("ReturnConsumedCapacity", self.refused(
             "ValidationException", table.get_item, Key={"p": "c", "s": "1"}, ReturnConsumedCapacity="TOTAL"))
         self.assertIn("Scan", self.refused("UnknownOperationException", table.scan))
@@ -252,6 +250,67 @@ class Sdk(OverHttp):
         self.assertEqual(table.delete_item(Key=key, ConditionExpression=Attr("a").between(3, 4), ReturnValues="ALL_OLD")[
             "Attributes"]["a"], 3)
         self.assertNotIn("Item", table.get_item(Key=key))
+
+    def test_parameters_older_than_expressions_do_the_same(self):
+        table = self.table(sort="N")
+        for n in range(6):
+            item = {"p": "c", "s": n, "name": f"n{n}", "tags": {f"t{n % 2}", "all"}}
+            table.put_item(Item={**item, "odd": True} if n % 2 else item)
+        here = {"p": {"AttributeValueList": ["c"], "ComparisonOperator": "EQ"}}
+
+        def found(**more):
+            return [int(item["s"]) for item in table.query(KeyConditions=here, **more)["Items"]]
+
+        def filtered(operator, *values, name="name", **more):
+            condition = {"ComparisonOperator": operator, **({"AttributeValueList": list(values)} if values else {})}
+            return found(QueryFilter={name: condition}, **more)
+
+        self.assertEqual(found(), list(range(6)))
+        self.assertEqual([int(item["s"]) for item in table.query(KeyConditions={**here, "s": {
+            "AttributeValueList": [2, 3], "ComparisonOperator": "BETWEEN"}}, ScanIndexForward=False)["Items"]], [3, 2])
+        for operator, values, wanted in (
+                ("EQ", ["n1"], [1]), ("NE", ["n1"], [0, 2, 3, 4, 5]), ("LT", ["n2"], [0, 1]), ("LE", ["n2"], [0, 1, 2]),
+                ("GT", ["n4"], [5]), ("GE", ["n4"], [4, 5]), ("BETWEEN", ["n1", "n3"], [1, 2, 3]), ("BEGINS_WITH", ["n"], list(range(6))),
+                ("IN", ["n5", "n0", "x"], [0, 5]), ("CONTAINS", ["3"], [3]), ("NOT_CONTAINS", ["3"], [0, 1, 2, 4, 5])):
+            self.assertEqual(filtered(operator, *values), wanted, operator)
+        self.assertEqual(filtered("NULL", name="odd"), [0, 2, 4])
+        self.assertEqual(filtered("NOT_NULL", name="odd"), [1, 3, 5])
+        self.assertEqual(filtered("NE", True, name="odd"), [0, 2, 4])  # also where there is none
+        self.assertEqual(filtered("NOT_CONTAINS", "x", name="none"), list(range(6)))
+        self.assertEqual(filtered("CONTAINS", "t1", name="tags"), [1, 3, 5])
+        both = {"name": {"ComparisonOperator": "GT", "AttributeValueList": ["n3"]}, "odd": {"ComparisonOperator": "NULL"}}
+        self.assertEqual(found(QueryFilter=both), [4])
+        self.assertEqual(found(QueryFilter=both, ConditionalOperator="OR"), [0, 2, 4, 5])
+        self.assertEqual(table.query(KeyConditions=here, AttributesToGet=["name"], Limit=1)["Items"], [{"name": "n0"}])
+
+        key = {"p": "c", "s": 0}
+        self.assertEqual(table.get_item(Key=key, AttributesToGet=["name", "none"])["Item"], {"name": "n0"})
+        new = {"p": "new", "s": 1}
+        table.put_item(Item=new, Expected={"p": {"Exists": False}})
+        self.refused("ConditionalCheckFailedException", table.put_item, Item=new, Expected={"p": {"Exists": False}})
+        self.assertEqual(table.update_item(
+            Key=new, ReturnValues="ALL_NEW", Expected={"a": {"ComparisonOperator": "NULL"}, "p": {"Value": "new"}},
+            AttributeUpdates={"a": {"Value": 1}, "l": {"Action": "ADD", "Value": ["x"]}, "n": {"Action": "ADD", "Value": 5},
+                              "t": {"Action": "ADD", "Value": {"r", "b"}}})["Attributes"],
+            {**new, "a": 1, "l": ["x"], "n": 5, "t": {"r", "b"}})
+        self.assertEqual(table.update_item(
+            Key=new, ReturnValues="UPDATED_NEW", AttributeUpdates={
+                "a": {"Action": "DELETE"}, "l": {"Action": "ADD", "Value": ["y"]}, "n": {"Action": "ADD", "Value": -2},
+                "t": {"Action": "DELETE", "Value": {"r"}}})["Attributes"],
+            {"l": ["x", "y"], "n": 3, "t": {"b"}})
+        for expected, operator, is_right in (
+                ({"n": {"Value": 3}}, "AND", True), ({"n": {"Value": 4}}, "AND", False), ({"n": {"Exists": False}}, "AND", False),
+                ({"n": {"Value": 4}, "a": {"Exists": False}}, "AND", False), ({"n": {"Value": 4}, "a": {"Exists": False}}, "OR", True),
+                ({"n": {"AttributeValueList": [3, 4], "ComparisonOperator": "IN"}}, "AND", True)):
+            call = {"Key": new, "Expected": expected, "ConditionalOperator": operator, "AttributeUpdates": {}}
+            if is_right:
+                table.update_item(**call)
+            else:
+                self.refused("ConditionalCheckFailedException", table.update_item, **call)
+        self.refused("ConditionalCheckFailedException", table.delete_item, Key=new, Expected={"n": {"Value": 4}})
+        self.assertEqual(table.delete_item(Key=new, Expected={"n": {"Value": 3}}, ReturnValues="ALL_OLD")["Attributes"]["n"], 3)
+        self.assertIn("Non-expression parameters: {AttributesToGet} Expression parameters: {ProjectionExpression}", self.refused(
+            "ValidationException", table.get_item, Key=key, AttributesToGet=["a"], ProjectionExpression="a"))
 
     def test_queries_are_filtered_projected_and_counted(self):
         table = self.table(sort="N")

@@ -49,6 +49,23 @@ static void check_reply(const struct wire_session *session, const struct request
     buffer_deinit(&out);
 }
 
+/* Expressions made of older parameters are always right: what is wrong with those is told before.
+ */
+static void check_legacy(const struct request *decoded, struct arena *arena)
+{
+    static const struct table table = {.id = 1,
+                                       .key = {.partition = {BYTES_LITERAL("PK"), VALUE_S},
+                                               .sort = {BYTES_LITERAL("SK"), VALUE_N}}};
+    struct request request = *decoded;
+    struct error error = {.text = ""};
+    enum status status = request_bind(&request, &table, arena, &error);
+    need(status == STATUS_OK || status == STATUS_VALIDATION || status == STATUS_NO_MEMORY ||
+         status == STATUS_MALFORMED);
+    bool is_mixed = decoded->operation == OPERATION_QUERY;
+    need(status == STATUS_OK || is_mixed || strncmp(error.text, "Invalid ", 8) != 0);
+    need(strncmp(error.text, "Invalid KeyC", 12) != 0 && strncmp(error.text, "Invalid U", 9) != 0);
+}
+
 static uint64_t hash_of(const struct request *request)
 {
     const struct bytes parts[] = {
@@ -94,6 +111,8 @@ static uint64_t run(const uint8_t *data, size_t size, size_t step, size_t *left)
             }
             if (result == WIRE_REQUEST) {
                 hash = hash * 31 + hash_of(&request);
+                if (request.is_legacy)
+                    check_legacy(&request, &arena);
                 if (bytes_given(request.item))
                     check_reply(&session, &request, &arena);
             }
