@@ -19,20 +19,23 @@ struct parameter {
     uint32_t operations;
 };
 
+enum {
+    PAGES = BIT(OPERATION_QUERY) | BIT(OPERATION_SCAN),
+    WRITES = BIT(OPERATION_PUT_ITEM) | BIT(OPERATION_UPDATE_ITEM) | BIT(OPERATION_DELETE_ITEM),
+};
+
 static const struct parameter parameters[LEGACY_PARAMETERS] = {
     [LEGACY_ATTRIBUTES_TO_GET] = {BYTES_LITERAL("AttributesToGet"), "attributesToGet",
-                                  BIT(OPERATION_GET_ITEM) | BIT(OPERATION_QUERY)},
+                                  BIT(OPERATION_GET_ITEM) | PAGES},
     [LEGACY_QUERY_FILTER] = {BYTES_LITERAL("QueryFilter"), "queryFilter", BIT(OPERATION_QUERY)},
+    [LEGACY_SCAN_FILTER] = {BYTES_LITERAL("ScanFilter"), "scanFilter", BIT(OPERATION_SCAN)},
     [LEGACY_CONDITIONAL_OPERATOR] = {BYTES_LITERAL("ConditionalOperator"), "conditionalOperator",
-                                     BIT(OPERATION_QUERY) | BIT(OPERATION_PUT_ITEM) |
-                                         BIT(OPERATION_UPDATE_ITEM) | BIT(OPERATION_DELETE_ITEM)},
+                                     PAGES | WRITES},
     [LEGACY_KEY_CONDITIONS] = {BYTES_LITERAL("KeyConditions"), "keyConditions",
                                BIT(OPERATION_QUERY)},
     [LEGACY_ATTRIBUTE_UPDATES] = {BYTES_LITERAL("AttributeUpdates"), "attributeUpdates",
                                   BIT(OPERATION_UPDATE_ITEM)},
-    [LEGACY_EXPECTED] = {BYTES_LITERAL("Expected"), "expected",
-                         BIT(OPERATION_PUT_ITEM) | BIT(OPERATION_UPDATE_ITEM) |
-                             BIT(OPERATION_DELETE_ITEM)},
+    [LEGACY_EXPECTED] = {BYTES_LITERAL("Expected"), "expected", WRITES},
 };
 
 bool legacy_find(struct bytes name, enum operation operation, enum legacy_parameter *out)
@@ -720,6 +723,7 @@ static bool read_joint(struct maker *maker, const struct legacy *legacy, const c
     if (!end_part(maker, &part))
         return false;
     return bytes_given(legacy->texts[LEGACY_QUERY_FILTER]) ||
+           bytes_given(legacy->texts[LEGACY_SCAN_FILTER]) ||
            bytes_given(legacy->texts[LEGACY_EXPECTED]) ||
            json_reader_refuse(maker->reader, STATUS_VALIDATION,
                               INVALID "ConditionalOperator cannot be used without Filter or "
@@ -785,6 +789,7 @@ static bool check_aliases(struct json_reader *reader, const struct request *requ
             "ExpressionAttributeValues can only be specified when using expressions: %s",
             request->operation == OPERATION_QUERY
                 ? "FilterExpression and KeyConditionExpression are null"
+            : request->operation == OPERATION_SCAN ? "FilterExpression is null"
             : request->operation == OPERATION_UPDATE_ITEM
                 ? "UpdateExpression and ConditionExpression are null"
                 : "ConditionExpression is null");
@@ -802,6 +807,8 @@ bool legacy_apply(const struct legacy *legacy, struct json_reader *reader, struc
         return false;
     request->is_legacy = true;
     return make_conditions(&maker, texts[LEGACY_QUERY_FILTER], LEGACY_QUERY_FILTER, joint,
+                           &request->filter) &&
+           make_conditions(&maker, texts[LEGACY_SCAN_FILTER], LEGACY_SCAN_FILTER, joint,
                            &request->filter) &&
            make_projection(&maker, texts[LEGACY_ATTRIBUTES_TO_GET], request->select,
                            &request->projection) &&

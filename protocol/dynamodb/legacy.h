@@ -13,12 +13,13 @@
 enum legacy_parameter {
     LEGACY_ATTRIBUTES_TO_GET,
     LEGACY_QUERY_FILTER,
+    LEGACY_SCAN_FILTER,
     LEGACY_CONDITIONAL_OPERATOR,
     LEGACY_KEY_CONDITIONS,
     LEGACY_ATTRIBUTE_UPDATES,
     LEGACY_EXPECTED,
 };
-enum { LEGACY_PARAMETERS = 6 };
+enum { LEGACY_PARAMETERS = 7 };
 
 /* What of them one request has, as JSON: one may tell how another is meant, and comes later. */
 struct legacy {

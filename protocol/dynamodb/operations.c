@@ -6,7 +6,9 @@
 
 enum {
     QUERY = BIT(OPERATION_QUERY),
-    READS = BIT(OPERATION_GET_ITEM) | QUERY,
+    SCAN = BIT(OPERATION_SCAN),
+    PAGES = QUERY | SCAN,
+    READS = BIT(OPERATION_GET_ITEM) | PAGES,
     UPDATE = BIT(OPERATION_UPDATE_ITEM),
     WRITES = BIT(OPERATION_PUT_ITEM) | BIT(OPERATION_DELETE_ITEM) | UPDATE,
     BY_KEY = BIT(OPERATION_GET_ITEM) | BIT(OPERATION_DELETE_ITEM) | UPDATE,
@@ -47,6 +49,7 @@ enum kind {
     TRUTH,   /* bool */
     UNTRUTH, /* bool, the other way round */
     LIMIT,   /* uint32_t, 1 or more */
+    SEGMENT, /* uint32_t, 0 or more; given or not is has_segment */
 };
 
 struct row {
@@ -72,32 +75,36 @@ static const struct row rows[] = {
      FIELD(key_condition.text)},
     {BYTES_LITERAL("ExpressionAttributeNames"), "expressionAttributeNames", ON_ITEMS, 0, NAMES,
      FIELD(key_condition.names)},
-    {BYTES_LITERAL("ExpressionAttributeValues"), "expressionAttributeValues", QUERY | WRITES, 0,
+    {BYTES_LITERAL("ExpressionAttributeValues"), "expressionAttributeValues", PAGES | WRITES, 0,
      ITEM, FIELD(key_condition.values)},
     {BYTES_LITERAL("ConditionExpression"), "conditionExpression", WRITES, 0, TEXT,
      FIELD(condition)},
     {BYTES_LITERAL("UpdateExpression"), "updateExpression", UPDATE, 0, TEXT, FIELD(update)},
-    {BYTES_LITERAL("FilterExpression"), "filterExpression", QUERY, 0, TEXT, FIELD(filter)},
+    {BYTES_LITERAL("FilterExpression"), "filterExpression", PAGES, 0, TEXT, FIELD(filter)},
     {BYTES_LITERAL("ProjectionExpression"), "projectionExpression", READS, 0, TEXT,
      FIELD(projection)},
     {BYTES_LITERAL("ScanIndexForward"), "scanIndexForward", QUERY, 0, UNTRUTH, FIELD(is_backward)},
-    {BYTES_LITERAL("ExclusiveStartKey"), "exclusiveStartKey", QUERY, 0, ITEM, FIELD(start_key)},
-    {BYTES_LITERAL("Limit"), "limit", QUERY | BIT(OPERATION_LIST_TABLES), 0, LIMIT, FIELD(limit)},
+    {BYTES_LITERAL("ExclusiveStartKey"), "exclusiveStartKey", PAGES, 0, ITEM, FIELD(start_key)},
+    {BYTES_LITERAL("IndexName"), "indexName", PAGES, 0, TEXT, FIELD(index_name)},
+    {BYTES_LITERAL("Segment"), "segment", SCAN, 0, SEGMENT, FIELD(segment)},
+    {BYTES_LITERAL("TotalSegments"), "totalSegments", SCAN, 0, LIMIT, FIELD(segments)},
+    {BYTES_LITERAL("Limit"), "limit", PAGES | BIT(OPERATION_LIST_TABLES), 0, LIMIT, FIELD(limit)},
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-static bool read_limit(const struct row *row, struct json_reader *reader, uint32_t *out)
+static bool read_natural(const struct row *row, struct json_reader *reader, int64_t least,
+                         uint32_t *out)
 {
-    int64_t limit = 0;
-    if (!json_read_integer(reader, &limit))
+    int64_t natural = 0;
+    if (!json_read_integer(reader, &natural))
         return false;
-    if (limit < 1)
+    if (natural < least)
         return json_reader_refuse(
             reader, STATUS_VALIDATION,
             "1 validation error detected: Value '%lld' at '%s' failed to satisfy constraint: "
-            "Member must have value greater than or equal to 1",
-            (long long)limit, row->path);
-    *out = limit < INT32_MAX ? (uint32_t)limit : INT32_MAX;
+            "Member must have value greater than or equal to %lld",
+            (long long)natural, row->path, (long long)least);
+    *out = natural < INT32_MAX ? (uint32_t)natural : INT32_MAX;
     return true;
 }
 
@@ -125,7 +132,10 @@ static bool read_row(const struct row *row, struct json_reader *reader, struct r
     case UNTRUTH:
         return read_untruth(reader, field);
     case LIMIT:
-        return read_limit(row, reader, field);
+        return read_natural(row, reader, 1, field);
+    case SEGMENT:
+        request->has_segment = true;
+        return read_natural(row, reader, 0, field);
     }
     return false;
 }
@@ -150,7 +160,7 @@ _Static_assert(sizeof(enum select) == sizeof(int) && sizeof(enum return_values) 
                "fields are written as int");
 
 static const struct choice choices[] = {
-    {BYTES_LITERAL("Select"), "select", QUERY, SELECT_WORDS,
+    {BYTES_LITERAL("Select"), "select", PAGES, SELECT_WORDS,
      "SPECIFIC_ATTRIBUTES, COUNT, ALL_ATTRIBUTES, ALL_PROJECTED_ATTRIBUTES",
      "NOT_GIVEN, " SELECT_WORDS, FIELD(select)},
     /* What a write was charged depends on the item it replaced, which is not told yet. */

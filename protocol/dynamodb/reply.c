@@ -177,6 +177,7 @@ static bool put_body(struct buffer *out, enum operation operation, struct bytes 
     case OPERATION_UPDATE_ITEM:
         return put_item(out, BYTES_LITERAL("{\"Attributes\":"), body);
     case OPERATION_QUERY:
+    case OPERATION_SCAN:
         return put_page(out, body);
     default:
         return is_nil(body) ? PUT(out, "{}") : json_from_plain_bytes(&cursor, out);

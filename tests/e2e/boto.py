@@ -225,7 +225,7 @@ class Sdk(OverHttp):
         # What cannot be served yet is said, not left out.
         self.assertIn("ReturnConsumedCapacity", self.refused(
             "ValidationException", table.get_item, Key={"p": "c", "s": "1"}, ReturnConsumedCapacity="TOTAL"))
-        self.assertIn("Scan", self.refused("UnknownOperationException", table.scan))
+        self.refused("UnknownOperationException", self.client.list_backups)
         self.assertEqual(self.client.list_tables()["TableNames"], ["Shop"])
 
     def test_items_are_updated_and_written_under_conditions(self):
@@ -312,6 +312,36 @@ class Sdk(OverHttp):
         self.assertIn("Non-expression parameters: {AttributesToGet} Expression parameters: {ProjectionExpression}", self.refused(
             "ValidationException", table.get_item, Key=key, AttributesToGet=["a"], ProjectionExpression="a"))
 
+    def test_tables_and_indexes_are_scanned(self):
+        self.resource.create_table(
+            TableName="Shop", BillingMode="PAY_PER_REQUEST",
+            KeySchema=[{"AttributeName": "p", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "p", "AttributeType": "S"}, {"AttributeName": "g", "AttributeType": "S"}],
+            GlobalSecondaryIndexes=[{"IndexName": "ByG", "KeySchema": [{"AttributeName": "g", "KeyType": "HASH"}],
+                                     "Projection": {"ProjectionType": "ALL"}}])
+        table = self.resource.Table("Shop")
+        for n in range(20):
+            table.put_item(Item={"p": f"k{n}", "n": n, **({"g": f"g{n % 2}"} if n < 6 else {})})
+
+        def found(**more):
+            return sorted(int(item["n"]) for item in table.scan(**more)["Items"])
+
+        self.assertEqual(found(), list(range(20)))
+        self.assertEqual(found(FilterExpression=Attr("n").lt(3)), [0, 1, 2])
+        self.assertEqual(found(ScanFilter={"p": {"AttributeValueList": ["k1"], "ComparisonOperator": "BEGINS_WITH"}}),
+                         [1, *range(10, 20)])
+        self.assertEqual(found(IndexName="ByG"), list(range(6)))
+        self.assertEqual(sorted(n for segment in range(3) for n in found(Segment=segment, TotalSegments=3)), list(range(20)))
+        self.refused("ValidationException", table.scan, Segment=0)
+        self.refused("ValidationException", table.scan, Segment=2, TotalSegments=2)
+        pages = self.client.get_paginator("scan").paginate(TableName="Shop", PaginationConfig={"PageSize": 7})
+        self.assertEqual(sorted(int(item["n"]["N"]) for page in pages for item in page["Items"]), list(range(20)))
+        self.assertEqual(table.scan(Select="COUNT")["Count"], 20)
+        self.assertEqual(sorted(int(item["n"]) for item in table.query(
+            IndexName="ByG", KeyConditionExpression=Key("g").eq("g1"))["Items"]), [1, 3, 5])
+        self.assertEqual(len(table.query(IndexName="ByG", KeyConditions={
+            "g": {"AttributeValueList": ["g0"], "ComparisonOperator": "EQ"}})["Items"]), 3)
+
     def test_queries_are_filtered_projected_and_counted(self):
         table = self.table(sort="N")
         for n in range(6):
@@ -369,7 +399,8 @@ class Cli(OverHttp):
         self.assertEqual((page["Items"], page["Count"]), ([item], 1))
         self.assertEqual(self.aws("delete-item", "--table-name", "Shop", "--key", key), {})
         self.assertEqual(self.aws("get-item", "--table-name", "Shop", "--key", key), {})
-        self.assertIn("(UnknownOperationException)", self.aws("scan", "--table-name", "Shop"))
+        self.assertEqual(self.aws("scan", "--table-name", "Shop")["Items"], [])
+        self.assertIn("(UnknownOperationException)", self.aws("list-backups"))
         self.assertIn("(ResourceNotFoundException)", self.aws("describe-table", "--table-name", "None"))
 
 

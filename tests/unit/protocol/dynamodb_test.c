@@ -514,6 +514,8 @@ static void what_cannot_be_served_is_refused_by_name(void **state)
          "GetItem: the member AttributeUpdates is not supported"},
         {POST("UpdateItem", "{\"TableName\":\"T\"}"), BAD, VALIDATION, "Value null at 'key'"},
         {POST("Query", "{\"Limit\":0}"), BAD, VALIDATION, "greater than or equal to 1"},
+        {POST("Scan", "{\"Segment\":-1}"), BAD, VALIDATION, "greater than or equal to 0"},
+        {POST("Scan", "{\"TotalSegments\":0}"), BAD, VALIDATION, "greater than or equal to 1"},
         {POST("Query", "{\"Limit\":.5}"), BAD, SERIALIZATION, "Not JSON"},
         {POST("Query", "{\"Limit\":0.5}"), BAD, SERIALIZATION, "converted to Integer"},
         {POST("Query", "{\"Select\":\"ALL\"}"), BAD, VALIDATION,
@@ -577,6 +579,15 @@ static void expressions_and_choices_are_read(void **state)
     assert_bytes(request->projection, BYTES_LITERAL("a, b"));
     assert_int_equal(request->select, SELECT_COUNT);
     stream_deinit(&stream);
+
+    stream_init(&stream);
+    assert_int_equal(decode_post(&stream, POST("Scan", "{\"TotalSegments\":4,\"Segment\":0,"
+                                                       "\"TableName\":\"T\",\"IndexName\":\"I\"}")),
+                     WIRE_REQUEST);
+    assert_int_equal(request->operation, OPERATION_SCAN);
+    assert_true(request->has_segment && request->segment == 0 && request->segments == 4);
+    assert_bytes(request->index_name, BYTES_LITERAL("I"));
+    stream_deinit(&stream);
 }
 
 static void what_writes_and_counts_answer(void **state)
@@ -595,6 +606,9 @@ static void what_writes_and_counts_answer(void **state)
         {OPERATION_QUERY,
          {(const uint8_t *)"\x93\x02\x05\xc0", 4},
          "\r\n\r\n{\"Count\":2,\"ScannedCount\":5}"},
+        {OPERATION_SCAN,
+         {(const uint8_t *)"\x93\x90\x05\xc0", 4},
+         "\r\n\r\n{\"Items\":[],\"Count\":0,\"ScannedCount\":5}"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct buffer out = {0};
