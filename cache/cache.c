@@ -1,5 +1,6 @@
 #include "cache/cache.h"
 
+#include "backend/batch.h"
 #include "cache/fetch.h"
 #include "cache/item_cache.h"
 #include "cache/query_cache.h"
@@ -262,6 +263,12 @@ enum submit lane_submit(struct cache_lane *lane, struct call *call)
     enum operation operation = call->request.operation;
     if (LIKELY(operation == OPERATION_GET_ITEM || operation == OPERATION_QUERY))
         return read_submit(lane, call);
+    if (operation == OPERATION_BATCH_GET_ITEM || operation == OPERATION_BATCH_WRITE_ITEM) {
+        lane_section_end(lane);
+        return batch_submit(&lane->lane, call);
+    }
+    if (operation == OPERATION_TRANSACT_GET_ITEMS)
+        return write_see(lane, call);
     return operation_may_change(operation) ? write_submit(lane, call) : pass(lane, call);
 }
 

@@ -319,32 +319,87 @@ enum submit write_submit(struct cache_lane *lane, struct call *call)
     return SUBMIT_DONE;
 }
 
-void write_check(struct cache_lane *lane, const struct call *call, const struct entry *probe)
+/* image  what the store has; not given: nothing */
+static void check_image(struct cache_lane *lane, struct arena *arena, const struct entry *probe,
+                        struct item_key key, struct bytes image)
 {
-    const struct reply *reply = &call->reply;
-    if (reply->status != STATUS_OK)
-        return;
     struct shard *shard = cache_shard(lane->cache, probe->hash);
     reclaim_begin(lane->reclaimer);
     const struct entry *entry = index_get(&shard->index, probe);
     bool is_unlike = false;
     if (entry != NULL && entry_flags(entry) & SLOT_NEGATIVE)
-        is_unlike = !reply_is_no_item(reply->body);
+        is_unlike = bytes_given(image);
     else if (entry != NULL)
-        is_unlike = !entry_body_equals(shard->memory, entry, reply->body);
+        is_unlike = !bytes_given(image) || !entry_body_equals(shard->memory, entry, image);
     reclaim_end(lane->reclaimer);
     if (!is_unlike)
         return;
     count(&lane->counters.unlike_entries, 1);
-    struct touched touched = {.table_id = entry_table_id(probe), .key = call->request.item_key};
+    struct touched touched = {.table_id = entry_table_id(probe), .key = key};
     struct raised raised;
-    if (!raised_init(lane, call->arena, &raised, &touched)) {
+    if (!raised_init(lane, arena, &raised, &touched)) {
         cache_purge_table(lane->cache, lane->reclaimer, touched.table_id);
         return;
     }
     intent(lane, &raised, true);
     done_item(lane, &raised, NULL, true);
     done_partition(lane, &raised, true);
+}
+
+void write_check(struct cache_lane *lane, const struct call *call, const struct entry *probe)
+{
+    const struct reply *reply = &call->reply;
+    if (reply->status == STATUS_OK)
+        check_image(lane, call->arena, probe, call->request.item_key,
+                    reply_is_no_item(reply->body) ? BYTES_NONE : reply->body);
+}
+
+/* ---- TransactGetItems ---- */
+
+/* On its way to the store. In the call's arena. */
+struct seeing {
+    struct cache_lane *lane;
+    void (*complete)(struct call *call);
+    void *owner;
+};
+
+static void check_seen(struct seeing *seeing, struct call *call)
+{
+    struct cache_lane *lane = seeing->lane;
+    call->complete = seeing->complete;
+    call->owner = seeing->owner;
+    for (size_t i = 0; call->reply.status == STATUS_OK && i < call->reply.touched_count; i++) {
+        const struct touched *seen = &call->reply.touched[i];
+        const struct entry *probe =
+            item_probe(lane->cache, NULL, call->arena, seen->table_id, seen->key);
+        if (probe != NULL)
+            check_image(lane, call->arena, probe, seen->key, seen->image);
+        else
+            cache_purge_table(lane->cache, lane->reclaimer, seen->table_id);
+    }
+}
+
+static void seen(struct call *call)
+{
+    check_seen(call->owner, call);
+    call->complete(call);
+}
+
+enum submit write_see(struct cache_lane *lane, struct call *call)
+{
+    lane_section_end(lane);
+    if (call->is_passing)
+        return SUBMIT_KEEP;
+    struct seeing *seeing = arena_alloc(call->arena, sizeof *seeing);
+    if (seeing == NULL)
+        return call_fail(call, STATUS_NO_MEMORY);
+    *seeing = (struct seeing){.lane = lane, .complete = call->complete, .owner = call->owner};
+    call->complete = seen;
+    call->owner = seeing;
+    enum submit submit = lane->below->ops->submit(lane->below, call);
+    if (submit == SUBMIT_DONE)
+        check_seen(seeing, call);
+    return submit;
 }
 
 static void lower_item(struct cache *cache, uint32_t hash)

@@ -14,6 +14,8 @@ void write_intent(void *arg, struct call *call);
 
 /* After a consistent read of an item: if the cached entry shows another, it goes. */
 void write_check(struct cache_lane *lane, const struct call *call, const struct entry *probe);
+/* TransactGetItems: to the store, and the same for each item that it showed. */
+enum submit write_see(struct cache_lane *lane, struct call *call);
 
 /* Lowers what unknown writes kept raised for long enough. */
 void write_expire_unknown(struct cache *cache, struct reclaimer *reclaimer, uint64_t now_us);

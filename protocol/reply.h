@@ -27,9 +27,17 @@ struct touched {
  *   Query          array of 3: items (array; with Select COUNT their number), ScannedCount,
  *                  LastEvaluatedKey (map or nil)
  *   PutItem, DeleteItem, UpdateItem   the attributes that ReturnValues asks for, or nil
+ *   BatchGetItem   array of 2: the requests' items (or nil) in their order, and the places (array
+ *                  of numbers from 0) of those that were not processed
+ *   BatchWriteItem array: the places of those that were not processed
+ *   TransactGetItems   array: the requests' items (or nil) in their order
+ *   TransactWriteItems nil
  *   Ping           nil
  *   table operations, Stats     map with DynamoDB's member names
- * Not used when status is not OK. */
+ * Not used when status is not OK; `details` may then say more:
+ *   CONDITIONAL_CHECK_FAILED   the item as it was, where the request wants it
+ *   TRANSACTION_CANCELED       array, a reason an action in their order: nil where the action was
+ *                              fine, else array of 3: code, text (or nil), item (or nil) */
 struct reply {
     enum status status;
     enum verdict verdict;
@@ -38,7 +46,9 @@ struct reply {
     uint64_t commit;     /* commit number written, or that the read saw; 0: unknown */
     uint64_t read_bytes; /* DynamoDB size of what the store examined; what a hit would cost */
     struct bytes body;
-    struct touched *touched; /* writes: `touched_count` of them, arena memory */
+    struct bytes details;    /* of an error; arena memory */
+    struct touched *touched; /* writes: `touched_count` of them, arena memory. TransactGetItems:
+                                what was seen */
     size_t touched_count;
     struct key_interval examined; /* Query: what the page depends on, arena memory */
     struct error error;           /* text when status is not OK */

@@ -52,6 +52,13 @@ enum select {
 };
 enum { SELECTS = 5 };
 
+enum {
+    BATCH_GET_MAX = 100, /* developer guide, quotas, as the next */
+    BATCH_WRITE_MAX = 25,
+    TRANSACT_MAX = 100,
+    CLIENT_TOKEN_MAX = 36,
+};
+
 /* "GetItem", ...; "Unknown" for others. */
 const char *operation_name(enum operation operation);
 /* Whether it may change what is stored: then its outcome can be unknown. */
@@ -84,9 +91,10 @@ struct request {
     struct bytes index_name;    /* Query, Scan; not given: the table itself */
     uint32_t segment, segments; /* Scan: Segment of TotalSegments; 0 segments: not given */
     bool has_segment;
-    bool wants_failed;     /* ReturnValuesOnConditionCheckFailure = ALL_OLD */
-    struct bytes token;    /* TransactWriteItems: ClientRequestToken */
-    struct request *parts; /* batches and transactions: `part_count` of them, arena memory */
+    bool wants_failed;  /* ReturnValuesOnConditionCheckFailure = ALL_OLD */
+    struct bytes token; /* TransactWriteItems: ClientRequestToken */
+    /* Batches and transactions: `part_count` requests, each bound by itself; arena memory. */
+    struct request *parts;
     size_t part_count;
 
     /* Filled by request_bind(). */

@@ -11,9 +11,10 @@
 #include "protocol/mutex.h"
 
 enum {
-    PAGE_BYTES_MAX = 1048576, /* of DynamoDB's item sizes; developer guide, "Query" */
-    ATTEMPTS_MAX = 64,        /* of one commit that conflicts */
-    TABLES_LISTED_MAX = 100,  /* API reference, ListTables */
+    PAGE_BYTES_MAX = 1048576,     /* of DynamoDB's item sizes; developer guide, "Query" */
+    ATTEMPTS_MAX = 64,            /* of one commit that conflicts */
+    TABLES_LISTED_MAX = 100,      /* API reference, ListTables */
+    TRANSACT_BYTES_MAX = 4 << 20, /* of all items; developer guide, quotas */
 };
 
 struct engine {
@@ -29,6 +30,7 @@ struct engine {
     atomic_uint_fast64_t version;
     /* Atomic, relaxed. */
     atomic_uint_fast64_t calls[OPERATIONS], retries;
+    atomic_uint_fast64_t token_span; /* whose predecessors have been dropped */
 };
 
 struct engine_lane {
@@ -52,7 +54,8 @@ struct write_plan {
     struct kv_counter *counters;
     struct touched *touched;
     size_t write_count, counter_count;
-    size_t capacity; /* of each list */
+    size_t touched_count; /* the first of the writes */
+    size_t capacity;      /* of each list */
 };
 
 /* One item's way through a write: a request's own, or one action's of a transaction. */
@@ -63,9 +66,21 @@ struct item_write {
     uint64_t hash;                              /* of the item's partition key */
     struct kv_record *item, *definition_record; /* of commit.reads */
     struct bytes new_item;                      /* computed; not given: there will be none */
-    struct touched *touched;                    /* its own, in the plan; NULL: nothing is written */
-    struct bytes returned; /* attributes that the reply shows, arena memory; not given: none */
+    struct error error;                         /* why it cannot be written; status OK: it can */
+    struct bytes failed;     /* what failed its condition, where the request wants to know */
+    struct touched *touched; /* its own, in the plan; NULL: nothing is written */
+    struct bytes returned;   /* attributes that the reply shows, arena memory; not given: none */
 };
+
+/* What keeps a transaction with a ClientRequestToken from happening twice. */
+struct once {
+    uint64_t span; /* of ten minutes, since 1970; 0: there is no token */
+    uint64_t now_ms, digest;
+    struct kv_record
+        *reads;         /* of this span and of the one before; once read, those of the action */
+    struct bytes value; /* what is written for it */
+};
+enum { TOKEN_RECORDS = 2 };
 
 struct action;
 typedef enum submit (*step_fn)(struct action *action);
@@ -81,6 +96,7 @@ struct action {
     step_fn read_done; /* read.status is OK */
     step_fn commit_done;
     void (*commit_failed)(struct action *action); /* may be NULL */
+    step_fn commit_refused;                       /* NULL: action_refuse */
     uint32_t attempts;
     uint64_t waited_us;
     struct task retry;
@@ -92,8 +108,10 @@ struct action {
     /* PutItem, DeleteItem, UpdateItem */
     struct item_write *items;
     size_t item_count;
-    struct kv_record *item_reads; /* of the items, then of their definitions */
-    size_t item_read_count;
+    struct kv_record *item_reads; /* of the items, of a token, then of the items' definitions */
+    size_t item_read_count, definitions_at;
+    size_t new_bytes; /* of all items as they will be */
+    struct once once;
     struct write_plan plan;
     step_fn items_done;
 
@@ -124,6 +142,8 @@ enum submit action_read(struct action *action);
 /* Announces reply.touched, hands action->commit to the store, the outcome to commit_done. */
 enum submit action_commit(struct action *action);
 
+/* The reply of a commit that the store or its computation has refused. */
+enum submit action_refuse(struct action *action);
 /* Error replies, in any step. */
 enum submit action_fail(struct action *action, enum status status);
 enum submit action_no_table(struct action *action);
@@ -149,12 +169,21 @@ extern const struct bytes body_nil; /* MessagePack nil */
  * `request`, `definition` and `token` are set; the requests bound. */
 enum submit write_items(struct action *action, step_fn done);
 
-/* ---- items.c, pages.c, tables.c: first steps ---- */
+/* ---- transact.c ---- */
+
+/* True when an earlier request with the token has an answer for this one: OK, or a mismatch. */
+bool once_was_done(const struct action *action, enum status *status);
+/* The reply of a transaction that cannot be: of what its items say, or of their size (OK). */
+enum submit transact_refused(struct action *action, enum status status);
+
+/* ---- items.c, pages.c, tables.c, transact.c: first steps ---- */
 
 enum submit get_begin(struct action *action);
 enum submit write_begin(struct action *action);
 enum submit query_begin(struct action *action);
 enum submit scan_begin(struct action *action);
+enum submit transact_get_begin(struct action *action);
+enum submit transact_write_begin(struct action *action);
 enum submit create_table_begin(struct action *action);
 enum submit describe_table_begin(struct action *action);
 enum submit list_tables_begin(struct action *action);

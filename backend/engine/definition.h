@@ -44,9 +44,6 @@ struct definition_input {
 MUST_CHECK enum status definition_check(struct bytes request, struct arena *arena,
                                         struct definition_input *out, struct error *error);
 
-/* Table names: TABLE_NAME_MIN..TABLE_NAME_MAX of [a-zA-Z0-9_.-]. */
-MUST_CHECK enum status table_name_check(struct bytes name, struct error *error);
-
 /* The record; arena memory, BYTES_NONE without. */
 struct bytes definition_encode(const struct definition_input *input, uint32_t id,
                                uint64_t created_at_ms, uint32_t partitions, struct arena *arena);

@@ -1,3 +1,4 @@
+#include "backend/batch.h"
 #include "backend/engine/action.h"
 #include "backend/engine/record.h"
 
@@ -217,7 +218,7 @@ static enum submit retry(struct action *action)
     return SUBMIT_PENDING;
 }
 
-static enum submit refused(struct action *action)
+enum submit action_refuse(struct action *action)
 {
     struct kv *kv = action->lane->engine->kv;
     struct error *error = &action->call->reply.error;
@@ -240,7 +241,8 @@ static enum submit commit_is_over(struct action *action)
     case KV_CONFLICT:
         return retry(action);
     case KV_REFUSED:
-        return refused(action);
+        return action->commit_refused != NULL ? action->commit_refused(action)
+                                              : action_refuse(action);
     default:
         return action_fail(action, STATUS_OUTCOME_UNKNOWN);
     }
@@ -278,6 +280,8 @@ static const struct {
     [OPERATION_UPDATE_ITEM] = {write_begin, true},
     [OPERATION_QUERY] = {query_begin, true},
     [OPERATION_SCAN] = {scan_begin, true},
+    [OPERATION_TRANSACT_GET_ITEMS] = {transact_get_begin, true},
+    [OPERATION_TRANSACT_WRITE_ITEMS] = {transact_write_begin, true},
     [OPERATION_CREATE_TABLE] = {create_table_begin, true},
     [OPERATION_DESCRIBE_TABLE] = {describe_table_begin, true},
     [OPERATION_LIST_TABLES] = {list_tables_begin, false},
@@ -309,6 +313,8 @@ static enum submit engine_submit(struct lane *base, struct call *call)
 {
     struct engine_lane *lane = (struct engine_lane *)base;
     enum operation operation = call->request.operation;
+    if (operation == OPERATION_BATCH_GET_ITEM || operation == OPERATION_BATCH_WRITE_ITEM)
+        return batch_submit(base, call);
     bool is_known = (unsigned)operation < OPERATIONS && operations[operation].begin != NULL;
     if (is_known && operations[operation].needs_store && call->is_passing)
         return SUBMIT_KEEP;

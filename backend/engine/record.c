@@ -1,5 +1,8 @@
 #include "backend/engine/record.h"
 
+#include "protocol/ensure.h"
+#include "protocol/request.h"
+
 static uint8_t *write_big(uint8_t *to, uint64_t number, int size)
 {
     for (int i = size - 1; i >= 0; i--)
@@ -51,6 +54,23 @@ struct bytes record_counter_key(uint32_t table_id, uint32_t partition, struct ar
     uint8_t rest[8];
     write_big(write_big(rest, table_id, 4), partition, 4);
     return metadata_key('c', bytes_of(rest, sizeof rest), arena);
+}
+
+struct bytes record_token_key(uint64_t span, struct bytes token, struct arena *arena)
+{
+    uint8_t rest[8 + CLIENT_TOKEN_MAX];
+    ensure(token.size <= CLIENT_TOKEN_MAX);
+    memcpy(write_big(rest, span, 8), token.data, token.size);
+    return metadata_key('t', bytes_of(rest, 8 + token.size), arena);
+}
+
+bool record_tokens_range(uint64_t span, struct arena *arena, struct bytes *low, struct bytes *high)
+{
+    uint8_t end[8];
+    write_big(end, span, 8);
+    *low = metadata_key('t', BYTES_NONE, arena);
+    *high = metadata_key('t', bytes_of(end, sizeof end), arena);
+    return bytes_given(*low) && bytes_given(*high);
 }
 
 bool record_items_range(uint32_t table_id, struct arena *arena, struct bytes *low,

@@ -6,6 +6,8 @@
  *     'f'                      format version of this layout, 8 bytes, little endian
  *     'i'                      next table id, 8 bytes, little endian
  *     'n' name                 table definition
+ *     't' span, token          a ClientRequestToken of that span of ten minutes (8 bytes, big
+ *                              endian): when, and a digest of what, 8 bytes each, little endian
  *     'c' table id, partition  counters of one partition, 8 bytes each, little endian (kv.h)
  * Threads: pure functions. */
 #pragma once
@@ -26,6 +28,12 @@ struct bytes record_format_key(struct arena *arena);
 struct bytes record_next_id_key(struct arena *arena);
 struct bytes record_definition_key(struct bytes name, struct arena *arena);
 struct bytes record_counter_key(uint32_t table_id, uint32_t partition, struct arena *arena);
+
+struct bytes record_token_key(uint64_t span, struct bytes token, struct arena *arena);
+
+/* Bounds of all tokens of the spans before `span`. False without memory. */
+MUST_CHECK bool record_tokens_range(uint64_t span, struct arena *arena, struct bytes *low,
+                                    struct bytes *high);
 
 /* Bounds of all items of a table, of all its counters, of all definitions. False without memory. */
 MUST_CHECK bool record_items_range(uint32_t table_id, struct arena *arena, struct bytes *low,

@@ -33,6 +33,7 @@ static bool plan_init(struct write_plan *plan, size_t capacity, struct arena *ar
         plan->capacity = capacity;
     }
     plan->write_count = 0;
+    plan->touched_count = 0;
     plan->counter_count = 0;
     return true;
 }
@@ -40,7 +41,7 @@ static bool plan_init(struct write_plan *plan, size_t capacity, struct arena *ar
 /* An item's own record and, of each index, what is left and what is entered. */
 static size_t plan_capacity(const struct action *action)
 {
-    size_t capacity = 0;
+    size_t capacity = 1; /* a token */
     for (size_t i = 0; i < action->item_count; i++)
         capacity += 1 + 2 * action->items[i].definition->table.index_count;
     return capacity;
@@ -52,6 +53,7 @@ static struct touched *plan_write(struct write_plan *plan, struct bytes key, str
     ensure(plan->write_count < plan->capacity);
     plan->writes[plan->write_count] = (struct kv_record){.key = key, .value = value};
     plan->touched[plan->write_count] = *touched;
+    plan->touched_count++;
     return &plan->touched[plan->write_count++];
 }
 
@@ -230,17 +232,27 @@ static enum status plan_item(struct item_write *write, struct bytes old, size_t 
                : STATUS_NO_MEMORY;
 }
 
+static enum status fail_condition(struct item_write *write, struct bytes old, struct arena *arena)
+{
+    if (write->request->wants_failed && bytes_given(old)) {
+        write->failed = arena_copy(arena, old);
+        if (!bytes_given(write->failed))
+            return STATUS_NO_MEMORY;
+    }
+    return STATUS_CONDITIONAL_CHECK_FAILED;
+}
+
 /* Judges the condition by what the item was, and makes of it what it will be; indexes and counters
  * follow from both. The definition must be what the write was bound to. Pure, but for the text. */
-static enum status compute(struct item_write *write, struct write_plan *plan, struct arena *arena,
-                           struct error *error)
+static enum status compute(struct item_write *write, struct write_plan *plan, struct arena *arena)
 {
+    struct error *error = &write->error;
     if (!bytes_equal(write->definition_record->value, write->definition->record))
         return error_set(error, STATUS_RESOURCE_NOT_FOUND, "Requested resource not found");
     struct bytes old = write->item->value;
     size_t size = 0;
     if (!condition_holds(write->request->condition_tree, old))
-        return STATUS_CONDITIONAL_CHECK_FAILED;
+        return fail_condition(write, old, arena);
     if (write->request->operation == OPERATION_CONDITION_CHECK)
         return STATUS_OK;
     enum status status = compute_item(write, old, &size, arena, error);
@@ -253,15 +265,52 @@ static enum status compute(struct item_write *write, struct write_plan *plan, st
 
 /* ---- all items ---- */
 
+/* What an item is refused for, while others of a transaction are still to be judged. */
+static bool is_reason(enum status status)
+{
+    return status == STATUS_VALIDATION || status == STATUS_CONDITIONAL_CHECK_FAILED;
+}
+
+/* OK, or what the first item that cannot be written says; `is_reason` of it: all have been judged.
+ */
 static enum status compute_all(struct action *action, struct write_plan *plan)
 {
     struct arena *arena = action->call->arena;
+    enum status first = STATUS_OK;
     if (!plan_init(plan, plan_capacity(action), arena))
         return STATUS_NO_MEMORY;
-    enum status status = STATUS_OK;
-    for (size_t i = 0; i < action->item_count && status == STATUS_OK; i++)
-        status = compute(&action->items[i], plan, arena, &action->call->reply.error);
-    return status;
+    action->new_bytes = 0;
+    for (size_t i = 0; i < action->item_count; i++) {
+        struct item_write *write = &action->items[i];
+        write->error.text[0] = '\0';
+        write->failed = BYTES_NONE;
+        write->error.status = compute(write, plan, arena);
+        if (first == STATUS_OK)
+            first = write->error.status;
+        if (write->error.status != STATUS_OK && !is_reason(write->error.status))
+            return write->error.status;
+        action->new_bytes += write->new_item.size;
+    }
+    if (action->once.span != 0)
+        plan->writes[plan->write_count++] =
+            (struct kv_record){.key = action->once.reads[0].key, .value = action->once.value};
+    return first;
+}
+
+/* The reply of items that cannot be written. */
+static enum submit refuse_items(struct action *action, enum status status)
+{
+    struct reply *reply = &action->call->reply;
+    bool is_transaction = action->call->request.operation == OPERATION_TRANSACT_WRITE_ITEMS;
+    if (is_transaction && is_reason(status))
+        return transact_refused(action, status);
+    for (size_t i = 0; i < action->item_count; i++)
+        if (action->items[i].error.status == status) {
+            reply->error = action->items[i].error;
+            reply->details = action->items[i].failed;
+            break;
+        }
+    return action_fail(action, status);
 }
 
 /* The same keys written, and counters of the same keys. */
@@ -289,6 +338,9 @@ static enum kv_outcome recompute(struct kv_commit *commit)
     struct action *action = commit->owner;
     struct write_plan fresh = {.capacity = 0};
     struct write_plan *plan = keys_may_change(action) ? &fresh : &action->plan;
+    enum status status;
+    if (once_was_done(action, &status))
+        return KV_CONFLICT; /* whose answer its lane gives */
     commit->status = compute_all(action, plan);
     if (commit->status != STATUS_OK)
         return KV_REFUSED;
@@ -303,6 +355,16 @@ static enum kv_outcome recompute(struct kv_commit *commit)
                     action->plan.touched + (action->items[i].touched - fresh.touched);
     }
     return KV_DONE;
+}
+
+/* Computed again, the items may have been found to be such that they cannot be written. */
+static enum submit items_refused(struct action *action)
+{
+    enum status status = action->commit.status;
+    for (size_t i = 0; i < action->item_count; i++)
+        if (action->items[i].error.status == status)
+            return refuse_items(action, status);
+    return action_refuse(action);
 }
 
 static enum submit items_done(struct action *action)
@@ -320,9 +382,16 @@ static enum submit items_done(struct action *action)
 static enum submit items_read(struct action *action)
 {
     struct reply *reply = &action->call->reply;
-    enum status status = compute_all(action, &action->plan);
+    enum status status;
+    if (once_was_done(action, &status)) {
+        reply->body = body_nil;
+        return status == STATUS_OK ? SUBMIT_DONE : action_fail(action, status);
+    }
+    status = compute_all(action, &action->plan);
     if (status != STATUS_OK)
-        return action_fail(action, status);
+        return refuse_items(action, status);
+    if (action->item_count > 1 && action->new_bytes > TRANSACT_BYTES_MAX)
+        return transact_refused(action, STATUS_OK);
     struct kv_commit *commit = &action->commit;
     commit->reads = action->item_reads;
     commit->read_count = action->item_read_count;
@@ -332,17 +401,18 @@ static enum submit items_read(struct action *action)
     commit->counter_count = action->plan.counter_count;
     commit->recompute = recompute;
     reply->touched = action->plan.touched;
-    reply->touched_count = action->plan.write_count;
+    reply->touched_count = action->plan.touched_count;
     action->commit_done = items_done;
+    action->commit_refused = items_refused;
     return action_commit(action);
 }
 
 /* The definition's record among those that are read; each once. */
 static struct kv_record *place_definition(struct action *action, const struct item_write *write)
 {
-    struct kv_record *first = action->item_reads + action->item_count;
     struct kv_record *end = action->item_reads + action->item_read_count;
-    for (struct kv_record *record = first; record != end; record++)
+    for (struct kv_record *record = action->item_reads + action->definitions_at; record != end;
+         record++)
         if (record->key.data == write->definition->record_key.data)
             return record;
     *end = (struct kv_record){.key = write->definition->record_key,
@@ -352,26 +422,38 @@ static struct kv_record *place_definition(struct action *action, const struct it
     return end;
 }
 
+static bool place_item(struct action *action, size_t i)
+{
+    struct item_write *write = &action->items[i];
+    struct item_key key = write->request->item_key;
+    write->hash = hash_partition(item_key_partition(key));
+    write->item = &action->item_reads[i];
+    *write->item =
+        (struct kv_record){.key = record_item_key(write->definition->table.id, write->hash,
+                                                  key.bytes, action->call->arena)};
+    write->definition_record = place_definition(action, write);
+    return bytes_given(write->item->key);
+}
+
 static bool place_items(struct action *action)
 {
-    struct arena *arena = action->call->arena;
     size_t count = action->item_count;
     if (action->item_reads == NULL)
-        action->item_reads = arena_alloc(arena, 2 * count * sizeof *action->item_reads);
+        action->item_reads = arena_alloc(action->call->arena,
+                                         (2 * count + TOKEN_RECORDS) * sizeof *action->item_reads);
     if (action->item_reads == NULL)
         return false;
-    action->item_read_count = count;
-    for (size_t i = 0; i < count; i++) {
-        struct item_write *write = &action->items[i];
-        struct item_key key = write->request->item_key;
-        write->hash = hash_partition(item_key_partition(key));
-        write->item = &action->item_reads[i];
-        *write->item = (struct kv_record){
-            .key = record_item_key(write->definition->table.id, write->hash, key.bytes, arena)};
-        if (!bytes_given(write->item->key))
-            return false;
-        write->definition_record = place_definition(action, write);
+    action->definitions_at = count;
+    if (action->once.span != 0) {
+        memcpy(action->item_reads + count, action->once.reads,
+               TOKEN_RECORDS * sizeof *action->once.reads);
+        action->once.reads = action->item_reads + count;
+        action->definitions_at += TOKEN_RECORDS;
     }
+    action->item_read_count = action->definitions_at;
+    for (size_t i = 0; i < count; i++)
+        if (!place_item(action, i))
+            return false;
     return true;
 }
 
@@ -382,7 +464,7 @@ enum submit write_items(struct action *action, step_fn done)
     if (!place_items(action))
         return action_fail(action, STATUS_NO_MEMORY);
     action->read.records = action->item_reads;
-    action->read.count = action->attempts == 0 ? action->item_count : action->item_read_count;
+    action->read.count = action->attempts == 0 ? action->definitions_at : action->item_read_count;
     action->read_done = items_read;
     return action_read(action);
 }

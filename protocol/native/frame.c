@@ -16,7 +16,10 @@ enum {
     PAGE = ALIASES | BIT(PARAMETER_CONSISTENT) | BIT(PARAMETER_FILTER) | BIT(PARAMETER_PROJECTION) |
            BIT(PARAMETER_SELECT) | BIT(PARAMETER_LIMIT) | BIT(PARAMETER_START_KEY) |
            BIT(PARAMETER_INDEX),
-    CONDITIONAL = ALIASES | BIT(PARAMETER_CONDITION) | BIT(PARAMETER_RETURN_VALUES),
+    ACTION = ALIASES | BIT(PARAMETER_CONDITION) | BIT(PARAMETER_FAILED),
+    CONDITIONAL = ACTION | BIT(PARAMETER_RETURN_VALUES),
+    BY_KEY = BIT(PARAMETER_TABLE) | BIT(PARAMETER_KEY),
+    BY_ITEM = BIT(PARAMETER_TABLE) | BIT(PARAMETER_ITEM),
 };
 
 static const struct operation_row operations[OPERATIONS] = {
@@ -38,7 +41,43 @@ static const struct operation_row operations[OPERATIONS] = {
                         EVERYWHERE | PAGE | BIT(PARAMETER_SEGMENT) | BIT(PARAMETER_SEGMENTS)},
     [OPERATION_UPDATE_ITEM] = {BIT(PARAMETER_TABLE) | BIT(PARAMETER_KEY),
                                EVERYWHERE | CONDITIONAL | BIT(PARAMETER_UPDATE)},
+    [OPERATION_BATCH_GET_ITEM] = {BIT(PARAMETER_PARTS), EVERYWHERE},
+    [OPERATION_BATCH_WRITE_ITEM] = {BIT(PARAMETER_PARTS), EVERYWHERE},
+    [OPERATION_TRANSACT_GET_ITEMS] = {BIT(PARAMETER_PARTS), EVERYWHERE},
+    [OPERATION_TRANSACT_WRITE_ITEMS] = {BIT(PARAMETER_PARTS), EVERYWHERE | BIT(PARAMETER_TOKEN)},
 };
+
+/* What a batch or a transaction may be made of. */
+static const struct {
+    enum operation whole, part;
+    struct operation_row row;
+} part_rows[] = {
+    {OPERATION_BATCH_GET_ITEM,
+     OPERATION_GET_ITEM,
+     {BY_KEY, BIT(PARAMETER_CONSISTENT) | BIT(PARAMETER_NAMES) | BIT(PARAMETER_PROJECTION)}},
+    {OPERATION_BATCH_WRITE_ITEM, OPERATION_PUT_ITEM, {BY_ITEM, 0}},
+    {OPERATION_BATCH_WRITE_ITEM, OPERATION_DELETE_ITEM, {BY_KEY, 0}},
+    {OPERATION_TRANSACT_GET_ITEMS,
+     OPERATION_GET_ITEM,
+     {BY_KEY, BIT(PARAMETER_NAMES) | BIT(PARAMETER_PROJECTION)}},
+    {OPERATION_TRANSACT_WRITE_ITEMS, OPERATION_PUT_ITEM, {BY_ITEM, ACTION}},
+    {OPERATION_TRANSACT_WRITE_ITEMS, OPERATION_DELETE_ITEM, {BY_KEY, ACTION}},
+    {OPERATION_TRANSACT_WRITE_ITEMS,
+     OPERATION_UPDATE_ITEM,
+     {BY_KEY | BIT(PARAMETER_UPDATE), ACTION}},
+    {OPERATION_TRANSACT_WRITE_ITEMS,
+     OPERATION_CONDITION_CHECK,
+     {BY_KEY | BIT(PARAMETER_CONDITION), ACTION}},
+};
+enum { PART_ROWS = sizeof part_rows / sizeof part_rows[0], PARTS_MAX = 1000 };
+
+static const struct operation_row *find_part_row(enum operation whole, uint64_t part)
+{
+    for (size_t i = 0; i < PART_ROWS; i++)
+        if (part_rows[i].whole == whole && (uint64_t)part_rows[i].part == part)
+            return &part_rows[i].row;
+    return NULL;
+}
 
 static const char *const parameter_names[] = {
     [PARAMETER_TABLE] = "TableName",
@@ -68,6 +107,9 @@ static const char *const parameter_names[] = {
     [PARAMETER_INDEX] = "IndexName",
     [PARAMETER_SEGMENT] = "Segment",
     [PARAMETER_SEGMENTS] = "TotalSegments",
+    [PARAMETER_PARTS] = "parts",
+    [PARAMETER_TOKEN] = "ClientRequestToken",
+    [PARAMETER_FAILED] = "ReturnValuesOnConditionCheckFailure",
 };
 enum { PARAMETERS = sizeof parameter_names / sizeof parameter_names[0] };
 
@@ -172,6 +214,12 @@ static bool read_parameter(struct msgpack_cursor *cursor, enum frame_parameter p
         return read_uint32(cursor, 0, &request->segment);
     case PARAMETER_SEGMENTS:
         return read_uint32(cursor, 1, &request->segments);
+    case PARAMETER_PARTS: /* by read_parts(), once all else is known */
+        return msgpack_skip(cursor, &request->definition);
+    case PARAMETER_TOKEN:
+        return msgpack_read_str(cursor, &request->token);
+    case PARAMETER_FAILED:
+        return read_bool(cursor, &request->wants_failed);
     }
     return false;
 }
@@ -185,10 +233,10 @@ static enum status missing_parameter(const struct operation_row *row, uint32_t s
                      operation_name(operation), parameter_names[first]);
 }
 
-static enum status read_parameters(struct msgpack_cursor *cursor, struct request *request,
-                                   struct frame_greeting *greeting, struct error *error)
+static enum status read_parameters(struct msgpack_cursor *cursor, const struct operation_row *row,
+                                   struct request *request, struct frame_greeting *greeting,
+                                   struct error *error)
 {
-    const struct operation_row *row = &operations[request->operation];
     const char *operation = operation_name(request->operation);
     uint32_t pairs;
     if (!msgpack_read_map(cursor, &pairs))
@@ -216,7 +264,46 @@ static enum status read_parameters(struct msgpack_cursor *cursor, struct request
     return STATUS_OK;
 }
 
-enum status frame_read_request(struct bytes frame, struct request *request,
+static enum status read_part(struct msgpack_cursor *cursor, enum operation whole,
+                             struct request *part, struct error *error)
+{
+    uint32_t elements;
+    uint64_t operation;
+    memset(part, 0, sizeof *part);
+    if (!msgpack_read_array(cursor, &elements) || elements != 2 ||
+        !msgpack_read_uint(cursor, &operation))
+        return error_set(error, STATUS_MALFORMED, "%s: a part is an array of operation, parameters",
+                         operation_name(whole));
+    const struct operation_row *row = find_part_row(whole, operation);
+    if (row == NULL)
+        return error_set(error, STATUS_VALIDATION, "%s: operation %llu cannot be a part of it",
+                         operation_name(whole), (unsigned long long)operation);
+    part->operation = (enum operation)operation;
+    return read_parameters(cursor, row, part, NULL, error);
+}
+
+/* How many there may be is no matter of the frame, but memory is. */
+static enum status read_parts(struct bytes bytes, struct arena *arena, struct request *request,
+                              struct error *error)
+{
+    struct msgpack_cursor cursor = msgpack_cursor_of(bytes);
+    uint32_t count = 0;
+    if (!msgpack_read_array(&cursor, &count) || count > PARTS_MAX)
+        return error_set(error, STATUS_MALFORMED, "%s: parts are an array of at most %d",
+                         operation_name(request->operation), PARTS_MAX);
+    struct request *parts = arena_alloc(arena, (count + 1) * sizeof *parts);
+    if (parts == NULL)
+        return error_set(error, STATUS_NO_MEMORY, "%s", "");
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < count && status == STATUS_OK; i++)
+        status = read_part(&cursor, request->operation, &parts[i], error);
+    request->definition = BYTES_NONE;
+    request->parts = parts;
+    request->part_count = count;
+    return status;
+}
+
+enum status frame_read_request(struct bytes frame, struct arena *arena, struct request *request,
                                struct frame_greeting *greeting, struct error *error)
 {
     memset(request, 0, sizeof *request);
@@ -233,7 +320,10 @@ enum status frame_read_request(struct bytes frame, struct request *request,
     request->operation = (enum operation)operation;
     if (request->operation == OPERATION_HELLO)
         *greeting = (struct frame_greeting){0};
-    enum status status = read_parameters(&cursor, request, greeting, error);
+    const struct operation_row *row = &operations[request->operation];
+    enum status status = read_parameters(&cursor, row, request, greeting, error);
+    if (status == STATUS_OK && (row->required & BIT(PARAMETER_PARTS)) != 0)
+        status = read_parts(request->definition, arena, request, error);
     if (status == STATUS_OK && cursor.at != cursor.end)
         status = error_set(error, STATUS_MALFORMED, "%s: bytes behind the end of the request",
                            operation_name(request->operation));
@@ -253,7 +343,14 @@ static bool read_meta(struct msgpack_cursor *cursor, struct frame_reply *out)
         return false;
     for (uint32_t pair = 0; pair < head.count; pair++) {
         uint64_t key, number;
-        if (!msgpack_read_uint(cursor, &key) || !msgpack_read_uint(cursor, &number))
+        if (!msgpack_read_uint(cursor, &key))
+            return false;
+        if (key == META_DETAILS) {
+            if (!msgpack_skip(cursor, &out->details))
+                return false;
+            continue;
+        }
+        if (!msgpack_read_uint(cursor, &number))
             return false;
         if (key == META_VERDICT)
             out->verdict = (enum verdict)number;
@@ -316,7 +413,7 @@ enum status frame_read_greeting(struct bytes body, struct frame_greeting *out)
 
 enum {
     HEAD_MAX = 9, /* longest head of a number, string, binary, array or map */
-    META_MAX = 1 + 3 * (1 + HEAD_MAX),
+    META_MAX = 2 + 3 * (1 + HEAD_MAX),
 };
 
 static uint8_t *put_big_endian(uint8_t *at, uint64_t number, int octets)
@@ -371,11 +468,12 @@ static uint8_t *put_meta(uint8_t *at, const struct request *request, const struc
     bool has_age =
         has_verdict && reply->verdict != VERDICT_MISS && reply->verdict != VERDICT_BYPASS;
     bool has_commit = request->wants_commit && reply->commit != 0;
-    if (!has_verdict && !has_commit) {
+    bool has_details = UNLIKELY(bytes_given(reply->details)) && reply->status != STATUS_OK;
+    if (!has_verdict && !has_commit && !has_details) {
         *at++ = 0xc0;
         return at;
     }
-    *at++ = (uint8_t)(0x80 | (has_verdict + has_age + has_commit));
+    *at++ = (uint8_t)(0x80 | (has_verdict + has_age + has_commit + has_details));
     if (has_verdict) {
         *at++ = META_VERDICT;
         at = put_uint(at, reply->verdict);
@@ -387,6 +485,10 @@ static uint8_t *put_meta(uint8_t *at, const struct request *request, const struc
     if (has_commit) {
         *at++ = META_COMMIT;
         at = put_uint(at, reply->commit);
+    }
+    if (has_details) {
+        *at++ = META_DETAILS;
+        at = put_raw(at, reply->details);
     }
     return at;
 }
@@ -402,7 +504,8 @@ bool frame_write_reply(const struct request *request, const struct reply *reply,
 {
     bool is_error = reply->status != STATUS_OK;
     struct bytes body = is_error ? bytes_text(error_text(&reply->error)) : reply->body;
-    if (!buffer_reserve(out, FRAME_HEADER + 1 + 3 * HEAD_MAX + META_MAX + body.size))
+    size_t details = is_error ? reply->details.size : 0;
+    if (!buffer_reserve(out, FRAME_HEADER + 1 + 3 * HEAD_MAX + META_MAX + body.size + details))
         return false;
     uint8_t *start = out->data + out->size;
     uint8_t *at = start + FRAME_HEADER;
@@ -528,6 +631,12 @@ static struct outgoing outgoing_parameter(enum frame_parameter parameter,
                                  .form = request->has_segment ? OUT_UINT : OUT_NONE};
     case PARAMETER_SEGMENTS:
         return out_number(request->segments);
+    case PARAMETER_PARTS: /* by put_parts() */
+        break;
+    case PARAMETER_TOKEN:
+        return out_str(request->token);
+    case PARAMETER_FAILED:
+        return out_true(request->wants_failed);
     }
     return (struct outgoing){.form = OUT_NONE};
 }
@@ -551,36 +660,86 @@ static uint8_t *put_outgoing(uint8_t *at, const struct outgoing *outgoing)
     return at;
 }
 
+/* The parameters of a request or of a part. */
+struct outgoing_map {
+    struct outgoing given[PARAMETERS];
+    unsigned pairs;
+    size_t size; /* of all of it, at most */
+};
+
+static void collect_outgoing(const struct request *request, const struct frame_greeting *greeting,
+                             struct outgoing_map *out)
+{
+    *out = (struct outgoing_map){.size = HEAD_MAX};
+    for (unsigned parameter = 0; parameter < PARAMETERS; parameter++) {
+        struct outgoing *given = &out->given[parameter];
+        *given = outgoing_parameter((enum frame_parameter)parameter, request, greeting);
+        if (given->form == OUT_NONE)
+            continue;
+        out->pairs++;
+        out->size += 1 + HEAD_MAX + given->bytes.size;
+    }
+    out->pairs += request->part_count != 0;
+}
+
+static uint8_t *put_outgoing_map(uint8_t *at, const struct outgoing_map *map)
+{
+    if (map->pairs < 16) {
+        *at++ = (uint8_t)(0x80 | map->pairs);
+    } else {
+        *at++ = 0xde;
+        at = put_big_endian(at, map->pairs, 2);
+    }
+    for (unsigned parameter = 0; parameter < PARAMETERS; parameter++) {
+        if (map->given[parameter].form == OUT_NONE)
+            continue;
+        *at++ = (uint8_t)parameter;
+        at = put_outgoing(at, &map->given[parameter]);
+    }
+    return at;
+}
+
+/* The last pair of the map. */
+static bool put_parts(const struct request *request, struct buffer *out)
+{
+    if (!buffer_reserve(out, 2 * HEAD_MAX))
+        return false;
+    uint8_t *at = out->data + out->size;
+    *at++ = PARAMETER_PARTS;
+    *at++ = 0xdc;
+    at = put_big_endian(at, request->part_count, 2);
+    out->size = (size_t)(at - out->data);
+    for (size_t i = 0; i < request->part_count; i++) {
+        struct outgoing_map map;
+        collect_outgoing(&request->parts[i], NULL, &map);
+        if (!buffer_reserve(out, 2 * HEAD_MAX + map.size))
+            return false;
+        at = out->data + out->size;
+        *at++ = 0x92;
+        at = put_uint(at, (uint64_t)request->parts[i].operation);
+        out->size = (size_t)(put_outgoing_map(at, &map) - out->data);
+    }
+    return true;
+}
+
 bool frame_write_request(const struct request *request, const struct frame_greeting *greeting,
                          struct buffer *out)
 {
-    struct outgoing given[PARAMETERS];
-    size_t size = FRAME_HEADER + 3 * HEAD_MAX;
-    unsigned pairs = 0;
-    for (unsigned parameter = 0; parameter < PARAMETERS; parameter++) {
-        given[parameter] = outgoing_parameter((enum frame_parameter)parameter, request, greeting);
-        pairs += given[parameter].form != OUT_NONE;
-        size += 1 + HEAD_MAX + given[parameter].bytes.size;
-    }
-    if (!buffer_reserve(out, size))
+    struct outgoing_map map;
+    size_t begin = out->size;
+    collect_outgoing(request, greeting, &map);
+    if (request->part_count > UINT16_MAX ||
+        !buffer_reserve(out, FRAME_HEADER + 3 * HEAD_MAX + map.size))
         return false;
-    uint8_t *start = out->data + out->size;
-    uint8_t *at = start + FRAME_HEADER;
+    uint8_t *at = out->data + begin + FRAME_HEADER;
     *at++ = 0x93;
     at = put_uint(at, (uint64_t)request->operation);
     at = put_uint(at, request->id);
-    if (pairs < 16) {
-        *at++ = (uint8_t)(0x80 | pairs);
-    } else {
-        *at++ = 0xde;
-        at = put_big_endian(at, pairs, 2);
+    out->size = (size_t)(put_outgoing_map(at, &map) - out->data);
+    if (request->part_count != 0 && !put_parts(request, out)) {
+        out->size = begin;
+        return false;
     }
-    for (unsigned parameter = 0; parameter < PARAMETERS; parameter++) {
-        if (given[parameter].form == OUT_NONE)
-            continue;
-        *at++ = (uint8_t)parameter;
-        at = put_outgoing(at, &given[parameter]);
-    }
-    frame_end(out, start, at);
+    frame_end(out, out->data + begin, out->data + out->size);
     return true;
 }

@@ -47,6 +47,9 @@ enum frame_parameter {
     PARAMETER_INDEX = 24,         /* str */
     PARAMETER_SEGMENT = 25,       /* uint */
     PARAMETER_SEGMENTS = 26,      /* uint, 1 or more */
+    PARAMETER_PARTS = 27,         /* array of [operation, parameters] */
+    PARAMETER_TOKEN = 28,         /* str */
+    PARAMETER_FAILED = 29,        /* bool: give back the item that fails a condition */
 };
 
 /* Keys of a reply's meta map. */
@@ -54,6 +57,7 @@ enum frame_meta {
     META_VERDICT = 0, /* uint, enum verdict */
     META_AGE_MS = 1,  /* uint, with HIT and STALE */
     META_COMMIT = 2,  /* uint */
+    META_DETAILS = 3, /* of an error: struct reply says of which */
 };
 
 /* Keys of the body of a reply to Hello. */
@@ -79,7 +83,8 @@ struct frame_reply {
     enum verdict verdict;
     uint32_t age_ms;
     uint64_t commit;
-    struct bytes body; /* one MessagePack value; the text of an error is its contents */
+    struct bytes body;    /* one MessagePack value; the text of an error is its contents */
+    struct bytes details; /* of an error, one MessagePack value; not given: none */
 };
 
 /* Length of the frame that `header` begins, header included. */
@@ -90,12 +95,14 @@ static inline size_t frame_size(const uint8_t header[FRAME_HEADER])
 }
 
 /* Reads what follows the header of a request.
+ * arena     for the parts of batches and transactions
  * request   zeroed here; views into `frame`; its id is set as soon as it is known
  * greeting  set for OPERATION_HELLO only
  * Errors: STATUS_MALFORMED, STATUS_UNKNOWN_OPERATION, STATUS_VALIDATION (a parameter missing, given
  * twice, or of no use to the operation); text says which. */
-MUST_CHECK enum status frame_read_request(struct bytes frame, struct request *request,
-                                          struct frame_greeting *greeting, struct error *error);
+MUST_CHECK enum status frame_read_request(struct bytes frame, struct arena *arena,
+                                          struct request *request, struct frame_greeting *greeting,
+                                          struct error *error);
 
 /* Reads what follows the header of a reply. Errors: STATUS_MALFORMED. */
 MUST_CHECK enum status frame_read_reply(struct bytes frame, struct frame_reply *out);

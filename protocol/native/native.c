@@ -34,7 +34,6 @@ static enum wire_result decode(struct wire_session *session, struct bytes input,
                                struct arena *arena, struct request *request, size_t *used,
                                size_t *needed, struct buffer *out)
 {
-    (void)arena; /* nothing needs to be copied */
     if (input.size < FRAME_HEADER) {
         *needed = FRAME_HEADER;
         return WIRE_MORE;
@@ -55,7 +54,7 @@ static enum wire_result decode(struct wire_session *session, struct bytes input,
     *used = size;
     struct frame_greeting greeting;
     struct bytes frame = bytes_of(input.data + FRAME_HEADER, size - FRAME_HEADER);
-    enum status status = frame_read_request(frame, request, &greeting, &error);
+    enum status status = frame_read_request(frame, arena, request, &greeting, &error);
     if (UNLIKELY(status != STATUS_OK)) {
         /* A frame that can be read but asks for something impossible harms nobody else's. */
         bool is_broken = status == STATUS_MALFORMED || session->version == 0;

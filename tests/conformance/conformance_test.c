@@ -62,10 +62,10 @@ static struct backend *open_cache(struct backend *below, enum mode mode)
 static const struct file {
     const char *name;
     bool is_cache_only;
-} files[] = {{"items.cases", false},      {"queries.cases", false}, {"tables.cases", false},
-             {"conditions.cases", false}, {"filters.cases", false}, {"updates.cases", false},
-             {"freshness.cases", false},  {"indexes.cases", false}, {"scans.cases", false},
-             {"cache.cases", true}};
+} files[] = {{"items.cases", false},      {"queries.cases", false},      {"tables.cases", false},
+             {"conditions.cases", false}, {"filters.cases", false},      {"updates.cases", false},
+             {"freshness.cases", false},  {"indexes.cases", false},      {"scans.cases", false},
+             {"batches.cases", false},    {"transactions.cases", false}, {"cache.cases", true}};
 enum { FILES = sizeof files / sizeof files[0], TESTS_MAX = 512, STORES_MAX = 4 };
 
 struct test {

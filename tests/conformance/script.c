@@ -119,27 +119,50 @@ static void append_text(struct buffer *buffer, const char *text, size_t size)
     ensure(buffer_append(buffer, bytes_of(text, size)));
 }
 
-/* Replaces $i and $(TEXT*N); the result is the session's. */
+static void append_number(struct buffer *out, int number)
+{
+    char text[16];
+    append_text(out, text, (size_t)snprintf(text, sizeof text, "%d", number));
+}
+
+/* The parenthesis that ends what `line` begins with. */
+static const char *matching(const char *line)
+{
+    int depth = 0;
+    for (;; line++) {
+        ensure(*line != '\0');
+        depth += (*line == '(') - (*line == ')');
+        if (*line == ')' && depth == 0)
+            return line;
+    }
+}
+
+/* Replaces $i, $n and $(TEXT*N) up to `end`. */
+static void expand_into(struct buffer *out, const char *line, const char *end, int i, int n)
+{
+    while (line < end) {
+        if (line[0] == '$' && line[1] == '(') {
+            const char *close = matching(line + 1), *star = close;
+            while (*star != '*')
+                star--;
+            unsigned long times = strtoul(star + 1, NULL, 10);
+            for (unsigned long k = 0; k < times; k++)
+                expand_into(out, line + 2, star, i, (int)k + 1);
+            line = close + 1;
+        } else if (line[0] == '$' && (line[1] == 'i' || line[1] == 'n')) {
+            append_number(out, line[1] == 'i' ? i : n);
+            line += 2;
+        } else {
+            append_text(out, line++, 1);
+        }
+    }
+}
+
+/* The result is the session's. */
 static char *expand(struct run *run, const char *line, int i)
 {
     struct buffer out = {0};
-    while (*line != '\0') {
-        const char *star = line[0] == '$' && line[1] == '(' ? strchr(line, '*') : NULL;
-        if (star != NULL) {
-            char *end;
-            unsigned long times = strtoul(star + 1, &end, 10);
-            ensure(*end == ')');
-            for (unsigned long k = 0; k < times; k++)
-                append_text(&out, line + 2, (size_t)(star - line - 2));
-            line = end + 1;
-        } else if (line[0] == '$' && line[1] == 'i') {
-            char number[16];
-            append_text(&out, number, (size_t)snprintf(number, sizeof number, "%d", i));
-            line += 2;
-        } else {
-            append_text(&out, line++, 1);
-        }
-    }
+    expand_into(&out, line, line + strlen(line), i, 0);
     append_text(&out, "", 1);
     struct bytes copy = arena_copy(&run->session->arena, buffer_bytes(&out));
     ensure(bytes_given(copy));
@@ -209,6 +232,8 @@ static void run_call(struct run *run, struct session_call *call)
     run->reply = call->call.reply;
     if (bytes_given(call->body))
         run->reply.body = arena_copy(&run->session->arena, call->body);
+    if (bytes_given(call->call.reply.details))
+        run->reply.details = arena_copy(&run->session->arena, call->call.reply.details);
     run->operation = call->call.request.operation;
 }
 
@@ -258,6 +283,10 @@ static bool run_option(struct run *run, struct request *request, const char *wor
         request->update = bytes_text(take_enclosed(rest));
     else if (strcmp(word, "show") == 0)
         request->projection = bytes_text(take_enclosed(rest));
+    else if (strcmp(word, "failed") == 0)
+        request->wants_failed = true;
+    else if (strcmp(word, "consistent") == 0)
+        request->is_consistent = true;
     else if (strcmp(word, "select") == 0)
         request->select = select_of(take_word(rest));
     else if (strcmp(word, "returns") == 0)
@@ -328,6 +357,60 @@ static void run_page(struct run *run, enum operation operation, char *rest)
     run->is_count = request->select == SELECT_COUNT;
     run->shows_parts =
         run->is_count || bytes_given(request->projection) || bytes_given(request->index_name);
+    if (is_understood)
+        run_call(run, &call);
+    session_call_deinit(&call);
+}
+
+enum { PARTS_MAX = 128 };
+
+static enum operation part_of(const char *verb)
+{
+    if (strcmp(verb, "put") == 0)
+        return OPERATION_PUT_ITEM;
+    if (strcmp(verb, "delete") == 0)
+        return OPERATION_DELETE_ITEM;
+    if (strcmp(verb, "update") == 0)
+        return OPERATION_UPDATE_ITEM;
+    return strcmp(verb, "check") == 0 ? OPERATION_CONDITION_CHECK : OPERATION_GET_ITEM;
+}
+
+/* VERB T {..} options, up to a semicolon or the end. */
+static bool run_part(struct run *run, const char *verb, struct request *part, char **rest)
+{
+    struct bytes item;
+    *part = (struct request){.operation = part_of(verb)};
+    part->table_name = bytes_text(take_word(rest));
+    if (!parse_item(run, take_enclosed(rest), &item))
+        return false;
+    *(part->operation == OPERATION_PUT_ITEM ? &part->item : &part->key) = item;
+    bool is_understood = true;
+    while (*skip_blanks(*rest) != '\0' && is_understood) {
+        const char *word = take_word(rest);
+        if (strcmp(word, ";") == 0)
+            break;
+        is_understood = run_option(run, part, word, rest);
+    }
+    return is_understood;
+}
+
+static void run_parts(struct run *run, enum operation operation, char *rest)
+{
+    static struct request parts[PARTS_MAX];
+    struct session_call call;
+    session_call_init(&call, operation, NULL);
+    struct request *request = &call.call.request;
+    request->parts = parts;
+    bool is_understood = true;
+    while (*skip_blanks(rest) != '\0' && is_understood) {
+        const char *verb = take_word(&rest);
+        if (strcmp(verb, "token") == 0) {
+            request->token = bytes_text(take_word(&rest));
+            continue;
+        }
+        ensure(request->part_count < PARTS_MAX);
+        is_understood = run_part(run, verb, &parts[request->part_count++], &rest);
+    }
     if (is_understood)
         run_call(run, &call);
     session_call_deinit(&call);
@@ -419,6 +502,14 @@ static void run_request(struct run *run, const char *line, int i)
         run_page(run, OPERATION_QUERY, rest);
     else if (strcmp(verb, "scan") == 0)
         run_page(run, OPERATION_SCAN, rest);
+    else if (strcmp(verb, "batch-get") == 0)
+        run_parts(run, OPERATION_BATCH_GET_ITEM, rest);
+    else if (strcmp(verb, "batch-write") == 0)
+        run_parts(run, OPERATION_BATCH_WRITE_ITEM, rest);
+    else if (strcmp(verb, "transact-get") == 0)
+        run_parts(run, OPERATION_TRANSACT_GET_ITEMS, rest);
+    else if (strcmp(verb, "transact-write") == 0)
+        run_parts(run, OPERATION_TRANSACT_WRITE_ITEMS, rest);
     else if (strcmp(verb, "describe") == 0)
         run_table(run, OPERATION_DESCRIBE_TABLE, rest);
     else if (strcmp(verb, "drop") == 0)
@@ -458,6 +549,96 @@ static void check_item(struct run *run, struct bytes found, const char *json)
     if (!bytes_equal(found, wanted))
         fail_run(run, "answered %.600s\n    must answer %.600s",
                  is_nil(found) ? "nothing" : session_json(run->session, found), json);
+}
+
+/* reason CODE {ITEM}, reason CODE, or reason None */
+static void check_reason(struct run *run, struct msgpack_cursor *cursor, const char *expected)
+{
+    struct msgpack_head head;
+    struct bytes code = BYTES_LITERAL("None"), text, item = BYTES_LITERAL("\xc0");
+    ensure(msgpack_read(cursor, &head));
+    if (head.kind == MSGPACK_ARRAY)
+        ensure(head.count == 3 && msgpack_read_str(cursor, &code) &&
+               msgpack_read_str(cursor, &text) && msgpack_skip(cursor, &item));
+    size_t size = strcspn(expected, " ");
+    if (!bytes_equal(code, bytes_of(expected, size)))
+        fail_run(run, "a reason is %.*s, must be %s", (int)code.size, (const char *)code.data,
+                 expected);
+    if (expected[size] != '\0')
+        check_item(run, item, expected + size + 1);
+    else if (!is_nil(item))
+        fail_run(run, "a reason shows %.300s", session_json(run->session, item));
+}
+
+/* What stands behind an error: "failed {ITEM}", or the reasons of a transaction, all of them. */
+static void check_details(struct run *run)
+{
+    struct bytes details = run->reply.details;
+    if (run->expected_count == 1 || run->has_failed)
+        return;
+    if (strncmp(run->expected[1], "failed ", 7) == 0) {
+        check_item(run, bytes_given(details) ? details : BYTES_LITERAL("\xc0"),
+                   run->expected[1] + 7);
+        return;
+    }
+    struct msgpack_cursor cursor = msgpack_cursor_of(details);
+    uint32_t count = 0;
+    if (!bytes_given(details) || !msgpack_read_array(&cursor, &count) ||
+        count != run->expected_count - 1)
+        fail_run(run, "has %u reasons, must have %zu", count, run->expected_count - 1);
+    for (uint32_t i = 0; i < count && !run->has_failed; i++) {
+        ensure(strncmp(run->expected[1 + i], "reason ", 7) == 0);
+        check_reason(run, &cursor, run->expected[1 + i] + 7);
+    }
+}
+
+static uint64_t take_place(struct msgpack_cursor *cursor)
+{
+    uint64_t place = 0;
+    ensure(msgpack_read_uint(cursor, &place));
+    return place;
+}
+
+/* {ITEM} or absent for each request of a get; then "unprocessed PLACE" for each that is left. */
+static void check_parts(struct run *run)
+{
+    struct msgpack_cursor cursor = msgpack_cursor_of(run->reply.body);
+    bool is_get = run->operation == OPERATION_BATCH_GET_ITEM;
+    uint32_t count = 0, left = 0;
+    size_t at = 0;
+    struct bytes item;
+    if (is_get)
+        ensure(msgpack_read_array(&cursor, &count) && count == 2);
+    if (run->operation != OPERATION_BATCH_WRITE_ITEM)
+        ensure(msgpack_read_array(&cursor, &count));
+    for (uint32_t i = 0; run->operation != OPERATION_BATCH_WRITE_ITEM && i < count; i++) {
+        ensure(msgpack_skip(&cursor, &item));
+        if (at == run->expected_count)
+            continue;
+        const char *expected = run->expected[at++];
+        if (strcmp(expected, "absent") != 0)
+            check_item(run, item, expected);
+        else if (!is_nil(item))
+            fail_run(run, "answered %.600s\n    must answer nothing",
+                     session_json(run->session, item));
+    }
+    if (run->operation != OPERATION_TRANSACT_GET_ITEMS)
+        ensure(msgpack_read_array(&cursor, &left));
+    for (uint32_t i = 0; i < left; i++) {
+        uint64_t place = take_place(&cursor);
+        if (at == run->expected_count || strncmp(run->expected[at], "unprocessed ", 12) != 0 ||
+            strtoull(run->expected[at++] + 12, NULL, 10) != place)
+            fail_run(run, "left request %llu", (unsigned long long)place);
+    }
+    if (at != run->expected_count)
+        fail_run(run, "did not answer %s", run->expected[at]);
+    ensure(cursor.at == cursor.end);
+}
+
+static bool has_parts(enum operation operation)
+{
+    return operation == OPERATION_BATCH_GET_ITEM || operation == OPERATION_BATCH_WRITE_ITEM ||
+           operation == OPERATION_TRANSACT_GET_ITEMS;
 }
 
 static void check_page(struct run *run)
@@ -537,6 +718,7 @@ static void check_reply(struct run *run)
     const char *first = run->expected_count == 0 ? "" : run->expected[0];
     if (strncmp(first, "error ", 6) == 0) {
         check_error(run, first + 6);
+        check_details(run);
         return;
     }
     if (run->reply.status != STATUS_OK) {
@@ -544,7 +726,9 @@ static void check_reply(struct run *run)
                  error_text(&run->reply.error));
         return;
     }
-    if (first[0] == '{')
+    if (has_parts(run->operation))
+        check_parts(run);
+    else if (first[0] == '{')
         check_item(run, run->reply.body, first);
     else if (strcmp(first, "absent") == 0 && !is_nil(run->reply.body))
         fail_run(run, "answered %.600s\n    must answer nothing",

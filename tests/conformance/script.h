@@ -18,6 +18,18 @@
  *     query T ".." filter ".." select COUNT     FilterExpression, Select
  *     query T ".." index NAME                   of a secondary index; also scan
  *     scan T segment 0 segments 4 filter ".." limit 3
+ *     put T {..} if ".." failed                 ReturnValuesOnConditionCheckFailure
+ *       -> error ConditionalCheckFailedException
+ *       -> failed {..}                          the item that failed it
+ *     batch-get get T {KEY} show ".." ; get T {KEY} consistent
+ *       -> {..}                                 for each key in their order, or absent
+ *     batch-write put T {ITEM} ; delete T {KEY}
+ *       -> unprocessed 1                        the second was not done
+ *     transact-get get T {KEY} ; get T {KEY}    as batch-get
+ *     transact-write put T {ITEM} if ".." failed ; check T {KEY} if ".." ; token NAME
+ *       -> error TransactionCanceledException
+ *       -> reason ConditionalCheckFailed {..}   of each action in their order
+ *       -> reason None
  *     define {..}                               CreateTable with plain JSON
  *     describe T    drop T    list [LIMIT [START]]
  *       -> contains "ItemCount":2               of the body as plain JSON
@@ -31,11 +43,10 @@
  * cache; any request time 1500                                 the clock goes on, milliseconds
  *     policy item 1000 query 0                  the cache's TTLs from now on, milliseconds
  *
- * $(TEXT*N) anywhere stands for N times TEXT. Without "->" a request must succeed. # begins a
- * comment line.
- * Where a cache is in front, a read that says nothing of its verdict is done three times and must
- * give the same answer each time: cold; again, a hit; and after what it showed has been written
- * again, as it was. */
+ * $(TEXT*N) anywhere stands for N times TEXT, in which $n is 1, 2, 3. Without "->" a request must
+ * succeed. # begins a comment line. Where a cache is in front, a read that says nothing of its
+ * verdict is done three times and must give the same answer each time: cold; again, a hit; and
+ * after what it showed has been written again, as it was. */
 #pragma once
 
 #include "tests/support/session.h"

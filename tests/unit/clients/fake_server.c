@@ -105,8 +105,11 @@ static uint64_t read_request(int fd, struct request *out, struct frame_greeting 
     size_t size = frame_size(frame);
     need(size <= sizeof frame, "the request is too large");
     read_whole(fd, frame + FRAME_HEADER, size - FRAME_HEADER);
-    need(frame_read_request(bytes_of(frame + FRAME_HEADER, size - FRAME_HEADER), out, greeting,
-                            &error) == STATUS_OK,
+    static uint8_t memory[1 << 16]; /* for the parts of one request at a time */
+    struct arena arena;
+    arena_init(&arena, memory, sizeof memory, 0);
+    need(frame_read_request(bytes_of(frame + FRAME_HEADER, size - FRAME_HEADER), &arena, out,
+                            greeting, &error) == STATUS_OK,
          "the request is malformed");
     return out->id;
 }

@@ -67,7 +67,10 @@ static void check_request(json_t *vector, struct bytes frame)
     struct request request;
     struct frame_greeting greeting = {0};
     struct error error;
-    assert_int_equal(frame_read_request(body_of(frame), &request, &greeting, &error), STATUS_OK);
+    struct arena arena;
+    arena_init(&arena, NULL, 0, 1 << 20);
+    assert_int_equal(frame_read_request(body_of(frame), &arena, &request, &greeting, &error),
+                     STATUS_OK);
     assert_int_equal(request.operation, json_integer_value(json_object_get(vector, "operation")));
     assert_int_equal(request.id, json_integer_value(json_object_get(vector, "id")));
     assert_int_equal(request.limit, json_integer_value(json_object_get(vector, "limit")));
@@ -78,6 +81,7 @@ static void check_request(json_t *vector, struct bytes frame)
     struct buffer again = {0};
     assert_true(frame_write_request(&request, &greeting, &again));
     assert_bytes(buffer_bytes(&again), frame);
+    arena_deinit(&arena);
     buffer_deinit(&again);
 }
 

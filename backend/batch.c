@@ -1,0 +1,289 @@
+#include "backend/batch.h"
+
+#include "protocol/encoding/msgpack.h"
+#include "protocol/ensure.h"
+
+enum {
+    PART_ARENA = 1024,
+    BATCH_READ_BYTES_MAX = 16 << 20, /* of a reply; API reference, BatchGetItem */
+    HEADS_MAX = 5 + 5 + 5 + BATCH_GET_MAX * 2,
+};
+
+struct batch;
+
+/* One request of the batch. In the batch's arena. */
+struct part {
+    struct call call;
+    struct batch *batch;
+    struct arena arena;
+    struct bytes body; /* kept from a reply, in `arena` */
+};
+
+struct batch {
+    struct call *call;
+    struct part *parts;
+    size_t pending;
+    bool is_submitting; /* so that a completion cannot be the last one yet */
+};
+
+/* ---- checking ---- */
+
+enum status parts_bind(struct lane *lane, struct call *call)
+{
+    struct request *request = &call->request;
+    struct error *error = &call->reply.error;
+    for (size_t i = 0; i < request->part_count; i++) {
+        struct request *part = &request->parts[i];
+        const struct table *table = lane->ops->table(lane, part->table_name);
+        enum status status = STATUS_OK;
+        if (table == NULL) {
+            status = table_name_check(part->table_name, error);
+            return status != STATUS_OK ? status
+                                       : error_set(error, STATUS_RESOURCE_NOT_FOUND,
+                                                   "Requested resource not found");
+        }
+        if (part->table != table)
+            part->table = NULL;
+        status = request_bind(part, table, call->arena, error);
+        if (status != STATUS_OK)
+            return status;
+    }
+    return STATUS_OK;
+}
+
+enum status parts_check_distinct(const struct request *request, const char *text,
+                                 struct error *error)
+{
+    for (size_t i = 1; i < request->part_count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (request->parts[i].table == request->parts[k].table &&
+                bytes_equal(request->parts[i].item_key.bytes, request->parts[k].item_key.bytes))
+                return error_set(error, STATUS_VALIDATION, "%s", text);
+    return STATUS_OK;
+}
+
+static enum status check_count(const struct request *request, struct error *error)
+{
+    size_t most = request->operation == OPERATION_BATCH_GET_ITEM ? BATCH_GET_MAX : BATCH_WRITE_MAX;
+    if (request->part_count == 0)
+        return error_set(error, STATUS_VALIDATION,
+                         "1 validation error detected: Value '{}' at 'requestItems' failed to "
+                         "satisfy constraint: Member must have length greater than or equal to 1");
+    if (request->part_count > most)
+        return error_set(error, STATUS_VALIDATION, "Too many items requested for the %s call",
+                         operation_name(request->operation));
+    return STATUS_OK;
+}
+
+static enum status check(struct lane *lane, struct call *call)
+{
+    struct error *error = &call->reply.error;
+    enum status status = check_count(&call->request, error);
+    if (status == STATUS_OK)
+        status = parts_bind(lane, call);
+    return status == STATUS_OK
+               ? parts_check_distinct(&call->request,
+                                      "Provided list of item keys contains duplicates", error)
+               : status;
+}
+
+/* ---- the reply ---- */
+
+/* What the same request may not meet again. The writes of a batch can be repeated, so that an
+ * unknown outcome is one of them. */
+static bool may_pass(enum status status)
+{
+    return status_is_retryable(status) || status == STATUS_OUTCOME_UNKNOWN;
+}
+
+static uint8_t *put_array(uint8_t *at, size_t count)
+{
+    if (count < 16) {
+        *at++ = (uint8_t)(0x90 | count);
+        return at;
+    }
+    *at++ = 0xdc;
+    *at++ = (uint8_t)(count >> 8);
+    *at++ = (uint8_t)count;
+    return at;
+}
+
+/* True if the part is to be repeated by the client: it failed, or did not fit into the reply. */
+static bool is_left(const struct part *part, size_t *read_bytes)
+{
+    if (part->call.reply.status != STATUS_OK)
+        return true;
+    bool is_over = *read_bytes != 0 && *read_bytes + part->body.size > BATCH_READ_BYTES_MAX;
+    if (!is_over)
+        *read_bytes += part->body.size;
+    return is_over;
+}
+
+static enum submit encode(struct batch *batch, bool is_get)
+{
+    struct call *call = batch->call;
+    size_t count = call->request.part_count, size = HEADS_MAX, read_bytes = 0, left = 0;
+    uint8_t places[BATCH_GET_MAX];
+    for (size_t i = 0; i < count; i++)
+        size += batch->parts[i].body.size + 1;
+    uint8_t *begin = arena_alloc(call->arena, size);
+    if (begin == NULL)
+        return call_fail(call, STATUS_NO_MEMORY);
+    uint8_t *at = begin;
+    if (is_get)
+        at = put_array(put_array(at, 2), count);
+    for (size_t i = 0; i < count; i++) {
+        const struct part *part = &batch->parts[i];
+        bool is_unprocessed = is_left(part, &read_bytes);
+        if (is_unprocessed)
+            places[left++] = (uint8_t)i;
+        if (!is_get)
+            continue;
+        struct bytes body = is_unprocessed ? BYTES_LITERAL("\xc0") : part->body;
+        memcpy(at, body.data, body.size);
+        at += body.size;
+        call->reply.count += is_unprocessed ? 0 : part->call.reply.count;
+    }
+    at = put_array(at, left);
+    memcpy(at, places, left); /* all below 128 */
+    call->reply.body = bytes_of(begin, (size_t)(at - begin) + left);
+    return SUBMIT_DONE;
+}
+
+/* A hit is one that all parts were, as old as the oldest of them. */
+static void merge(struct reply *reply, const struct reply *part, bool is_first)
+{
+    if (is_first)
+        reply->verdict = part->verdict;
+    else if (reply->verdict != part->verdict)
+        reply->verdict = VERDICT_MISS;
+    if (part->age_ms > reply->age_ms)
+        reply->age_ms = part->age_ms;
+    if (part->commit > reply->commit)
+        reply->commit = part->commit;
+    reply->read_bytes += part->read_bytes;
+}
+
+static enum submit finish(struct batch *batch)
+{
+    struct call *call = batch->call;
+    struct reply *reply = &call->reply;
+    size_t count = call->request.part_count, failed = 0;
+    const struct reply *final = NULL, *first = NULL;
+    reply_init(reply);
+    for (size_t i = 0; i < count; i++) {
+        const struct reply *part = &batch->parts[i].call.reply;
+        merge(reply, part, i == 0);
+        if (part->status == STATUS_OK)
+            continue;
+        failed++;
+        first = first == NULL ? part : first;
+        if (final == NULL && !may_pass(part->status))
+            final = part;
+    }
+    if (final == NULL && failed == count)
+        final = first;
+    if (final != NULL) {
+        reply->error = final->error;
+        return call_fail(call, final->status);
+    }
+    if (reply->verdict != VERDICT_HIT)
+        reply->age_ms = 0;
+    return encode(batch, call->request.operation == OPERATION_BATCH_GET_ITEM);
+}
+
+/* The batch lies in its call's arena; what its parts took from the heap goes here. */
+static void free_parts(struct batch *batch)
+{
+    for (size_t i = 0; i < batch->call->request.part_count; i++)
+        arena_deinit(&batch->parts[i].arena);
+}
+
+/* ---- the parts ---- */
+
+static void keep_body(struct part *part)
+{
+    struct reply *reply = &part->call.reply;
+    if (reply->status != STATUS_OK)
+        return;
+    part->body = arena_copy(&part->arena, reply->body);
+    if (!bytes_given(part->body))
+        (void)call_fail(&part->call, STATUS_NO_MEMORY);
+}
+
+static void part_complete(struct call *part_call)
+{
+    struct part *part = part_call->owner;
+    struct batch *batch = part->batch;
+    struct call *call = batch->call;
+    keep_body(part);
+    if (part_call->now_us > call->now_us)
+        call->now_us = part_call->now_us;
+    if (--batch->pending != 0 || batch->is_submitting)
+        return;
+    (void)finish(batch);
+    free_parts(batch);
+    call->complete(call);
+}
+
+/* Parts may wait at the same time, on several threads, so that each has an arena of its own. */
+static bool part_init(struct batch *batch, size_t i)
+{
+    struct part *part = &batch->parts[i];
+    struct call *call = batch->call;
+    memset(part, 0, offsetof(struct part, arena));
+    part->body = BYTES_NONE;
+    part->batch = batch;
+    part->call.request = call->request.parts[i];
+    part->call.request.timeout_ms = call->request.timeout_ms;
+    part->call.arena = &part->arena;
+    part->call.now_us = call->now_us;
+    part->call.deadline_us = call->deadline_us;
+    part->call.complete = part_complete;
+    part->call.owner = part;
+    void *first = arena_alloc(call->arena, PART_ARENA);
+    arena_init(&part->arena, first, first == NULL ? 0 : PART_ARENA, call->arena->heap_bytes_max);
+    return first != NULL;
+}
+
+static struct batch *batch_make(struct call *call)
+{
+    size_t count = call->request.part_count;
+    struct batch *batch = arena_alloc(call->arena, sizeof *batch);
+    struct part *parts = arena_alloc(call->arena, count * sizeof *parts);
+    if (batch == NULL || parts == NULL)
+        return NULL;
+    *batch = (struct batch){.call = call, .parts = parts, .is_submitting = true};
+    for (size_t i = 0; i < count; i++)
+        if (!part_init(batch, i))
+            return NULL; /* nothing is of the heap yet */
+    return batch;
+}
+
+enum submit batch_submit(struct lane *lane, struct call *call)
+{
+    if (call->is_passing)
+        return SUBMIT_KEEP;
+    reply_init(&call->reply);
+    enum status status = check(lane, call);
+    if (status != STATUS_OK)
+        return call_fail(call, status);
+    struct batch *batch = batch_make(call);
+    if (batch == NULL)
+        return call_fail(call, STATUS_NO_MEMORY);
+    for (size_t i = 0; i < call->request.part_count; i++) {
+        struct part *part = &batch->parts[i];
+        enum submit submit = lane->ops->submit(lane, &part->call);
+        ensure(submit != SUBMIT_KEEP);
+        if (submit == SUBMIT_DONE)
+            keep_body(part);
+        else
+            batch->pending++;
+    }
+    batch->is_submitting = false;
+    if (batch->pending != 0)
+        return SUBMIT_PENDING;
+    enum submit submit = finish(batch);
+    free_parts(batch);
+    return submit;
+}

@@ -1,0 +1,23 @@
+/* batch.h - BatchGetItem and BatchWriteItem, as the single requests that they are.
+ *
+ * DynamoDB promises nothing of a batch beyond its requests, each of which succeeds or not by
+ * itself. So any lane does them by submitting to itself: the engine's and the cache's alike, and
+ * what single requests have (hits, single flight, one group of commits), batches have too.
+ * All parts are checked before the first is begun.
+ * Threads: the lane's. */
+#pragma once
+
+#include "backend/backend.h"
+
+/* Answers a batch. A reply that is DONE is the call's arena's memory.
+ * Errors: STATUS_VALIDATION and STATUS_RESOURCE_NOT_FOUND with DynamoDB's texts, for the whole; of
+ * those that the store gives, one that may be gone at the next attempt leaves its part unprocessed,
+ * unless all parts fail.
+ * Source: API reference, BatchGetItem, BatchWriteItem. */
+enum submit batch_submit(struct lane *lane, struct call *call);
+
+/* For batches and transactions: binds each part to its table. Errors as above.
+ * texts  "Provided list of item keys contains duplicates", say */
+MUST_CHECK enum status parts_bind(struct lane *lane, struct call *call);
+MUST_CHECK enum status parts_check_distinct(const struct request *request, const char *text,
+                                            struct error *error);
