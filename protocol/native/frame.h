@@ -12,7 +12,7 @@
 enum {
     FRAME_HEADER = 4,
     FRAME_SIZE_MIN = 64 * 1024,              /* smallest limit that can be configured */
-    FRAME_SIZE_DEFAULT = 1024 * 1024,        /* requests; an item of 400 KB and its keys fit well */
+    FRAME_SIZE_DEFAULT = 16 * 1024 * 1024,   /* requests; DynamoDB takes as much */
     FRAME_SIZE_MAX = 64 * 1024 * 1024,       /* greatest limit that can be configured */
     FRAME_REPLY_SIZE_MAX = 64 * 1024 * 1024, /* what a client takes */
     NATIVE_VERSION = 1,
