@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { ROUNDS = 9, HEAP_MAX = 64 << 20, FRAME_MAX = 1 << 20 };
+enum { ROUNDS = 9, HEAP_MAX = 64 << 20, FRAME_MAX = 16 << 20 };
 
 static uint64_t now_ns(void)
 {

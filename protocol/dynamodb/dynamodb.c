@@ -8,18 +8,11 @@
 #include <strings.h>
 
 enum {
-    /* JSON spells one byte of MessagePack in up to six ("\u00e9" for the two of an e with an
-     * accent): an item of 400 KB, which fits a frame, must fit a body too. */
-    JSON_PER_BYTE = 4,
     HASHED_MAX = 2048,
     GZIP_WINDOW = 16 + MAX_WBITS, /* zlib: gzip's frame around it, and no other */
     INFLATED_MIN = 4096,
+    INFLATED_PER_BYTE = 1032, /* deflate's best; zlib.net, "Maximum compression factor" */
 };
-
-static size_t body_max_of(const struct wire_session *session)
-{
-    return session->frame_max * JSON_PER_BYTE;
-}
 
 /* ---- compressed bodies ---- */
 
@@ -39,11 +32,24 @@ static enum status refuse_gzip(struct error *error)
     return error_set(error, STATUS_MALFORMED, "The body is not what Content-Encoding: gzip says");
 }
 
-/* Doubles the room for what comes out, up to one byte more than is allowed. */
-static bool grow(z_stream *stream, struct arena *arena, size_t body_max, uint8_t **start)
+/* What the end of a gzip file says of its size, which may be a lie. */
+static size_t announced_size(struct bytes packed)
+{
+    const uint8_t *end = packed.data + packed.size;
+    if (packed.size < 4)
+        return 0;
+    return end[-4] | (size_t)end[-3] << 8 | (size_t)end[-2] << 16 | (size_t)end[-1] << 24;
+}
+
+/* Room for what comes out: what is announced and a byte to see its end, as far as so few packed
+ * bytes can hold so much; then twice as much each time. At most one byte more than is allowed. */
+static bool grow(z_stream *stream, size_t announced, struct arena *arena, size_t body_max,
+                 uint8_t **start)
 {
     size_t size = stream->total_out;
-    size_t capacity = size < INFLATED_MIN ? INFLATED_MIN : 2 * size;
+    size_t most = (size_t)stream->avail_in * INFLATED_PER_BYTE;
+    size_t first = announced < most ? announced + 1 : most;
+    size_t capacity = size != 0 ? 2 * size : first < INFLATED_MIN ? INFLATED_MIN : first;
     if (capacity > body_max + 1)
         capacity = body_max + 1;
     uint8_t *memory = arena_alloc(arena, capacity);
@@ -57,13 +63,14 @@ static bool grow(z_stream *stream, struct arena *arena, size_t body_max, uint8_t
     return true;
 }
 
-static enum status inflate_all(z_stream *stream, struct arena *arena, size_t body_max,
-                               struct bytes *out, struct error *error)
+static enum status inflate_all(z_stream *stream, struct bytes packed, struct arena *arena,
+                               size_t body_max, struct bytes *out, struct error *error)
 {
     uint8_t *start = NULL;
     int result = Z_OK;
     while (result == Z_OK && stream->total_out <= body_max) {
-        if (stream->avail_out == 0 && !grow(stream, arena, body_max, &start))
+        if (stream->avail_out == 0 &&
+            !grow(stream, announced_size(packed), arena, body_max, &start))
             return error_set(error, STATUS_NO_MEMORY, "%s", "");
         result = inflate(stream, Z_NO_FLUSH);
     }
@@ -95,7 +102,8 @@ static enum status unpack_body(struct http1_message *message, struct arena *aren
     int result = inflateInit2(&stream, GZIP_WINDOW);
     if (result != Z_OK)
         return error_set(error, STATUS_NO_MEMORY, "%s", "");
-    enum status status = inflate_all(&stream, arena, body_max, &message->body, error);
+    enum status status =
+        inflate_all(&stream, message->body, arena, body_max, &message->body, error);
     (void)inflateEnd(&stream);
     return status;
 }
@@ -109,6 +117,16 @@ struct answer {
     bool is_head;
 };
 
+/* Agreed with the request that is answered. */
+enum { FEATURE_ALIVE = 1 };
+
+static enum ending ending_of(const struct wire_session *session)
+{
+    if (session->is_last)
+        return ENDING_CLOSE;
+    return (session->features & FEATURE_ALIVE) != 0 ? ENDING_ALIVE : ENDING_NONE;
+}
+
 static enum wire_result refuse(const struct answer *answer, int http, enum status status,
                                const char *text)
 {
@@ -116,7 +134,7 @@ static enum wire_result refuse(const struct answer *answer, int http, enum statu
                               .status = status,
                               .text = text,
                               .id = answer->id,
-                              .is_last = answer->session->is_last,
+                              .ending = ending_of(answer->session),
                               .is_head = answer->is_head};
     return operations_write_refusal(&refusal, answer->out) ? WIRE_ANSWERED : WIRE_BROKEN;
 }
@@ -133,8 +151,8 @@ static enum wire_result give_up(const struct answer *answer, int http, enum stat
 static enum wire_result refuse_body(const struct answer *answer)
 {
     struct error error;
-    (void)error_set(&error, STATUS_TOO_LARGE, "A body may have %zu bytes (%d times max-frame)",
-                    body_max_of(answer->session), JSON_PER_BYTE);
+    (void)error_set(&error, STATUS_TOO_LARGE, "A body may have %zu bytes (max-frame)",
+                    answer->session->frame_max);
     return give_up(answer, 413, STATUS_TOO_LARGE, error.text);
 }
 
@@ -148,7 +166,7 @@ static enum wire_result answer_get(const struct answer *answer, struct bytes pat
 {
     if (!is_text(path, "/") && !is_text(path, "/healthz") && !is_text(path, "/ping"))
         return refuse(answer, 404, STATUS_UNKNOWN_OPERATION, "Nothing is served under this path");
-    return operations_write_health(answer->id, answer->session->is_last, answer->is_head,
+    return operations_write_health(answer->id, ending_of(answer->session), answer->is_head,
                                    answer->out)
                ? WIRE_ANSWERED
                : WIRE_BROKEN;
@@ -180,7 +198,7 @@ static enum wire_result read_message(const struct answer *answer, struct http1_m
     if (!operations_find(message->target, &request->operation))
         return refuse_target(answer, message->target);
     struct error error;
-    enum status status = unpack_body(message, arena, body_max_of(answer->session), &error);
+    enum status status = unpack_body(message, arena, answer->session->frame_max, &error);
     if (status == STATUS_OK)
         status = operations_read(message->body, arena, request, &error);
     if (status != STATUS_OK)
@@ -206,7 +224,7 @@ static enum wire_result decode(struct wire_session *session, struct bytes input,
     struct http1_message message;
     struct error error;
     enum http1_result result =
-        http1_read(session, input, body_max_of(session), arena, &message, used, needed, &error);
+        http1_read(session, input, session->frame_max, arena, &message, used, needed, &error);
     if (result == HTTP1_MORE)
         return WIRE_MORE;
     struct answer answer = {.session = session, .out = out};
@@ -230,6 +248,7 @@ static enum wire_result decode(struct wire_session *session, struct bytes input,
         break;
     }
     session->is_last = message.is_last;
+    session->features = message.must_say_alive ? FEATURE_ALIVE : 0;
     session->requests++;
     answer.id = id_of(session, bytes_of(input.data, *used));
     answer.is_head = message.method == HTTP1_HEAD;
@@ -239,7 +258,7 @@ static enum wire_result decode(struct wire_session *session, struct bytes input,
 static bool encode(const struct wire_session *session, const struct request *request,
                    const struct reply *reply, struct buffer *out)
 {
-    return operations_write_reply(request, reply, session->is_last, out);
+    return operations_write_reply(request, reply, ending_of(session), out);
 }
 
 const struct wire_ops wire_dynamodb = {

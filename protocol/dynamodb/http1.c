@@ -104,7 +104,9 @@ static int on_head(http_parser *parser)
         return refuse(run, HTTP1_MALFORMED, "neither HTTP/1.1 nor HTTP/1.0");
     if (message != NULL) {
         bool is_old = parser->http_minor == 0;
-        message->is_last = is_old || (parser->flags & F_CONNECTION_CLOSE) != 0;
+        bool is_kept = is_old && (parser->flags & F_CONNECTION_KEEP_ALIVE) != 0;
+        message->is_last = (is_old && !is_kept) || (parser->flags & F_CONNECTION_CLOSE) != 0;
+        message->must_say_alive = is_kept && !message->is_last;
         message->expects_continue &= !is_old;
     }
     if ((parser->flags & F_CONTENTLENGTH) != 0 && parser->content_length > run->body_max)

@@ -23,6 +23,7 @@ struct http1_message {
     struct bytes content_encoding; /* likewise */
     struct bytes body;             /* chunks joined, still compressed */
     bool is_last;                  /* no other request is wanted on this connection */
+    bool must_say_alive;           /* a client of HTTP/1.0 wants the connection to stay */
     bool expects_continue;         /* waits for 100 Continue before it sends the body */
 };
 

@@ -18,9 +18,16 @@ bool operations_find(struct bytes target, enum operation *out);
 MUST_CHECK enum status operations_read(struct bytes body, struct arena *arena,
                                        struct request *request, struct error *error);
 
+/* What a reply says of its connection. */
+enum ending {
+    ENDING_NONE,  /* nothing: it stays open */
+    ENDING_CLOSE, /* it is the last one */
+    ENDING_ALIVE, /* it stays open, which a client of HTTP/1.0 has to be told */
+};
+
 /* Appends a whole HTTP reply. False without memory; `out` then ends where it did. */
 MUST_CHECK bool operations_write_reply(const struct request *request, const struct reply *reply,
-                                       bool is_last, struct buffer *out);
+                                       enum ending ending, struct buffer *out);
 
 /* An answer of the protocol's own: what is said of a request that nobody below sees. */
 struct refusal {
@@ -28,11 +35,11 @@ struct refusal {
     enum status status; /* whose name and, if text is "", text is told */
     const char *text;
     uint64_t id;
-    bool is_last;
+    enum ending ending;
     bool is_head; /* answers a HEAD: no body */
 };
 
 /* Append whole HTTP replies. False without memory. */
 MUST_CHECK bool operations_write_refusal(const struct refusal *refusal, struct buffer *out);
-MUST_CHECK bool operations_write_health(uint64_t id, bool is_last, bool is_head,
+MUST_CHECK bool operations_write_health(uint64_t id, enum ending ending, bool is_head,
                                         struct buffer *out);

@@ -19,7 +19,7 @@ struct head {
     const char *content_type;
     enum verdict verdict; /* VERDICT_NONE: not told */
     uint32_t age_ms;
-    bool is_last;
+    enum ending ending;
     bool is_head; /* the body is not sent */
 };
 
@@ -81,7 +81,12 @@ static uint8_t *put_head(uint8_t *at, const struct head *head, struct bytes body
         at = put_verdict(at, head);
     if (head->http == 405)
         at = put_text(at, "\r\nAllow: POST, GET, HEAD");
-    return put_text(at, head->is_last ? "\r\nConnection: close\r\n\r\n" : "\r\n\r\n");
+    static const char *const endings[] = {
+        [ENDING_NONE] = "\r\n\r\n",
+        [ENDING_CLOSE] = "\r\nConnection: close\r\n\r\n",
+        [ENDING_ALIVE] = "\r\nConnection: keep-alive\r\n\r\n",
+    };
+    return put_text(at, endings[head->ending]);
 }
 
 /* Begins a reply: room for its head. False without memory. */
@@ -201,10 +206,13 @@ static struct bytes error_space(enum status status)
     }
 }
 
+/* What is wrong with the form of a request has its text under another name. */
 static bool put_error(struct buffer *out, enum status status, const char *text)
 {
+    struct bytes member = status == STATUS_MALFORMED ? BYTES_LITERAL("\",\"Message\":")
+                                                     : BYTES_LITERAL("\",\"message\":");
     return PUT(out, "{\"__type\":\"") && buffer_append(out, error_space(status)) &&
-           buffer_append(out, bytes_text(status_name(status))) && PUT(out, "\",\"message\":") &&
+           buffer_append(out, bytes_text(status_name(status))) && buffer_append(out, member) &&
            json_from_text(bytes_text(text), out) && PUT(out, "}");
 }
 
@@ -215,7 +223,7 @@ bool operations_write_refusal(const struct refusal *refusal, struct buffer *out)
     struct head head = {.http = refusal->http,
                         .id = refusal->id,
                         .content_type = json_type,
-                        .is_last = refusal->is_last,
+                        .ending = refusal->ending,
                         .is_head = refusal->is_head};
     const char *text = refusal->text[0] != '\0' ? refusal->text : status_text(refusal->status);
     size_t start;
@@ -229,13 +237,10 @@ bool operations_write_refusal(const struct refusal *refusal, struct buffer *out)
     return true;
 }
 
-bool operations_write_health(uint64_t id, bool is_last, bool is_head, struct buffer *out)
+bool operations_write_health(uint64_t id, enum ending ending, bool is_head, struct buffer *out)
 {
-    struct head head = {.http = 200,
-                        .id = id,
-                        .content_type = "text/plain",
-                        .is_last = is_last,
-                        .is_head = is_head};
+    struct head head = {
+        .http = 200, .id = id, .content_type = "text/plain", .ending = ending, .is_head = is_head};
     size_t start;
     if (!begin(out, &start))
         return false;
@@ -247,14 +252,14 @@ bool operations_write_health(uint64_t id, bool is_last, bool is_head, struct buf
     return true;
 }
 
-bool operations_write_reply(const struct request *request, const struct reply *reply, bool is_last,
-                            struct buffer *out)
+bool operations_write_reply(const struct request *request, const struct reply *reply,
+                            enum ending ending, struct buffer *out)
 {
     struct refusal refusal = {.http = status_http(reply->status),
                               .status = reply->status,
                               .text = reply->error.text,
                               .id = request->id,
-                              .is_last = is_last};
+                              .ending = ending};
     if (reply->status != STATUS_OK)
         return operations_write_refusal(&refusal, out);
     struct head head = {.http = 200,
@@ -262,7 +267,7 @@ bool operations_write_reply(const struct request *request, const struct reply *r
                         .content_type = json_type,
                         .verdict = request->wants_verdict ? reply->verdict : VERDICT_NONE,
                         .age_ms = reply->age_ms,
-                        .is_last = is_last};
+                        .ending = ending};
     size_t start;
     if (!begin(out, &start))
         return false;

@@ -39,7 +39,7 @@ static void put_text(struct json_reader *reader, struct bytes text)
 static bool pack_text(struct json_reader *reader)
 {
     struct bytes text;
-    if (!json_take_text(reader, "String", &text))
+    if (!json_take_text(reader, JSON_STRING, &text))
         return false;
     put_text(reader, text);
     return true;
@@ -80,7 +80,7 @@ static bool pack_digits(struct json_reader *reader, struct bytes text)
 static bool pack_quoted_number(struct json_reader *reader)
 {
     struct bytes text;
-    return json_take_text(reader, "String", &text) && pack_digits(reader, text);
+    return json_take_text(reader, JSON_STRING, &text) && pack_digits(reader, text);
 }
 
 static bool pack_plain_number(struct json_reader *reader)
@@ -102,8 +102,12 @@ static bool pack_binary(struct json_reader *reader)
 {
     struct bytes text;
     size_t size = 0;
-    if (!json_take_text(reader, "a Blob", &text))
+    if (!json_take_text(reader, JSON_BLOB, &text))
         return false;
+    if (text.size % 4 != 0)
+        return json_reader_refuse(
+            reader, STATUS_MALFORMED,
+            "Base64 encoded length is expected a multiple of 4 bytes but found: %zu", text.size);
     check_room(reader, text.size);
     /* Decoding goes from front to back, three bytes for four letters: it may go on over the
      * scratch, which begins behind the head. */
@@ -199,7 +203,7 @@ static bool pack_name(struct json_reader *reader)
     struct error error;
     if (!json_sees(reader, '"'))
         return json_refuse_syntax(reader, "a name is missing");
-    if (!json_take_text(reader, "String", &name))
+    if (!json_take_text(reader, JSON_STRING, &name))
         return false;
     bool is_wrong = name.size == 0 || name.size > ATTRIBUTE_NAME_MAX; /* UTF-8 it is */
     if (UNLIKELY(is_wrong) && attribute_name_check(name, &error) != STATUS_OK)
@@ -208,10 +212,15 @@ static bool pack_name(struct json_reader *reader)
     return json_takes(reader, ':') || json_refuse_syntax(reader, "a colon is missing");
 }
 
-static bool pack_map(struct json_reader *reader, pack_fn pack, int depth)
+/* wanted  what is told if it is no map */
+static bool pack_map(struct json_reader *reader, enum json_wanted wanted, pack_fn pack, int depth)
 {
     size_t count = 0;
-    if (!check_depth(reader, depth) || !json_enter_map(reader))
+    if (!check_depth(reader, depth))
+        return false;
+    if (!json_sees(reader, '{'))
+        return json_refuse_type(reader, wanted);
+    if (!json_enter_map(reader))
         return false;
     uint8_t *contents = begin_contents(reader);
     for (; json_next_pair(reader); count++)
@@ -285,7 +294,7 @@ static bool pack_typed(struct json_reader *reader, enum value_type type, int dep
     case VALUE_L:
         return pack_list(reader, pack_value, depth);
     case VALUE_M:
-        return pack_map(reader, pack_value, depth);
+        return pack_map(reader, JSON_ITEM, pack_value, depth);
     case VALUE_SS:
     case VALUE_NS:
     case VALUE_BS:
@@ -299,9 +308,9 @@ static bool pack_value(struct json_reader *reader, int depth)
     struct bytes name = BYTES_NONE;
     enum value_type type = VALUE_NULL;
     if (!json_takes(reader, '{'))
-        return json_refuse_type(reader, "an attribute value");
+        return json_refuse_type(reader, JSON_VALUE);
     bool has_member = json_sees(reader, '"');
-    if (has_member && !json_take_text(reader, "String", &name))
+    if (has_member && !json_take_text(reader, JSON_STRING, &name))
         return false;
     if (!has_member || name.size == 0 || !type_of_name(name, &type))
         return json_reader_refuse(reader, STATUS_VALIDATION,
@@ -328,7 +337,7 @@ static bool pack_plain(struct json_reader *reader, int depth)
     check_room(reader, 0);
     switch (reader->at == reader->end ? '\0' : (char)*reader->at) {
     case '{':
-        return pack_map(reader, pack_plain, depth);
+        return pack_map(reader, JSON_MAP, pack_plain, depth);
     case '[':
         return pack_list(reader, pack_plain, depth);
     case '"':
@@ -352,38 +361,53 @@ static bool pack_member_text(struct json_reader *reader, int depth)
 
 /* ---- what the header offers ---- */
 
-static bool read_packed(struct json_reader *reader, bool is_map, pack_fn pack, struct bytes *out)
+/* What has been packed since `start`, if it is right. */
+static bool end_packed(const struct json_reader *reader, const uint8_t *start, bool is_packed,
+                       struct bytes *out)
+{
+    if (is_packed)
+        *out = bytes_of(start, (size_t)(reader->out - start));
+    return is_packed;
+}
+
+static bool read_map(struct json_reader *reader, enum json_wanted wanted, pack_fn pack,
+                     struct bytes *out)
 {
     if (!json_need_room(reader))
         return false;
-    uint8_t *start = reader->out;
-    if (is_map ? !pack_map(reader, pack, 0) : !pack(reader, 0))
+    const uint8_t *start = reader->out;
+    return end_packed(reader, start, pack_map(reader, wanted, pack, 0), out);
+}
+
+static bool read_one(struct json_reader *reader, pack_fn pack, struct bytes *out)
+{
+    if (!json_need_room(reader))
         return false;
-    *out = bytes_of(start, (size_t)(reader->out - start));
-    return true;
+    const uint8_t *start = reader->out;
+    return end_packed(reader, start, pack(reader, 0), out);
 }
 
 bool json_read_item(struct json_reader *reader, struct bytes *out)
 {
-    return read_packed(reader, true, pack_value, out);
+    return read_map(reader, JSON_ITEM, pack_value, out);
 }
 
 bool json_read_value(struct json_reader *reader, struct bytes *out)
 {
-    return read_packed(reader, false, pack_value, out);
+    return read_one(reader, pack_value, out);
 }
 
 bool json_read_names(struct json_reader *reader, struct bytes *out)
 {
-    return read_packed(reader, true, pack_member_text, out);
+    return read_map(reader, JSON_NAMES, pack_member_text, out);
 }
 
 bool json_read_plain(struct json_reader *reader, struct bytes *out)
 {
-    return read_packed(reader, false, pack_plain, out);
+    return read_one(reader, pack_plain, out);
 }
 
 bool json_read_object(struct json_reader *reader, struct bytes *out)
 {
-    return read_packed(reader, true, pack_plain, out);
+    return read_map(reader, JSON_MAP, pack_plain, out);
 }

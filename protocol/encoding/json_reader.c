@@ -52,36 +52,55 @@ bool json_refuse_syntax(struct json_reader *reader, const char *what)
                               line, (size_t)(reader->at - line_start) + 1, what);
 }
 
-/* DynamoDB names what it found by its own parser's token. */
-bool json_refuse_type(struct json_reader *reader, const char *wanted)
+/* The token that DynamoDB's own parser finds. A number is the last guess: what is no JSON at all is
+ * told in the end. */
+static const char *token_name(const struct json_reader *reader, uint8_t first)
 {
+    const uint8_t *at = reader->at;
+    if (first == '"')
+        return "STRING_VALUE";
+    if (first == 't' || first == 'f' || first == 'n')
+        return first == 't' ? "TRUE_VALUE" : first == 'f' ? "FALSE_VALUE" : "NULL_VALUE";
+    while (at != reader->end && strchr("+-0123456789eE", *at) != NULL && *at != '\0')
+        at++;
+    return at != reader->end && *at == '.' ? "DECIMAL_VALUE" : "NUMBER_VALUE";
+}
+
+bool json_refuse_type(struct json_reader *reader, enum json_wanted wanted)
+{
+#define AWS "com.amazonaws.dynamodb.v20120810."
+    static const struct {
+        const char *name;  /* of a type that other scalars could be converted to */
+        const char *other; /* text for other scalars, if there is no such type */
+        const char *list;  /* text for a list */
+    } texts[] = {
+        [JSON_STRING] = {"String", NULL, "Unrecognized collection type class java.lang.String"},
+        [JSON_BOOLEAN] = {"Boolean", NULL, "Unrecognized collection type class java.lang.Boolean"},
+        [JSON_INTEGER] = {"Integer", NULL, "Unrecognized collection type class java.lang.Integer"},
+        [JSON_BLOB] = {NULL, "only base-64-encoded strings are convertible to bytes",
+                       "Unrecognized collection type class java.nio.ByteBuffer"},
+        [JSON_LIST] = {NULL, "Unexpected field type", ""},
+        [JSON_MAP] = {NULL, "Unexpected field type", "Start of list found where not expected"},
+        [JSON_ITEM] = {NULL, "Unexpected field type",
+                       "Unrecognized collection type java.util.Map<java.lang.String, " AWS
+                       "AttributeValue>"},
+        [JSON_NAMES] = {NULL, "Unexpected field type",
+                        "Unrecognized collection type java.util.Map<java.lang.String, "
+                        "java.lang.String>"},
+        [JSON_VALUE] = {NULL, "Unexpected value type in payload",
+                        "Unrecognized collection type class " AWS "AttributeValue"},
+    };
     json_skip_blanks(reader);
-    const char *found = NULL;
-    switch (reader->at == reader->end ? '\0' : (char)*reader->at) {
-    case '{':
+    uint8_t first = reader->at == reader->end ? '\0' : *reader->at;
+    if (first == '{')
         return json_reader_refuse(reader, STATUS_MALFORMED,
                                   "Start of structure or map found where not expected");
-    case '[':
-        return json_reader_refuse(reader, STATUS_MALFORMED,
-                                  "Start of list found where not expected");
-    case '"':
-        found = "STRING_VALUE";
-        break;
-    case 't':
-        found = "TRUE_VALUE";
-        break;
-    case 'f':
-        found = "FALSE_VALUE";
-        break;
-    case 'n':
-        found = "NULL_VALUE";
-        break;
-    default:
-        found = "NUMBER_VALUE"; /* or no JSON at all, which is told in the end */
-        break;
-    }
-    return json_reader_refuse(reader, STATUS_MALFORMED, "%s cannot be converted to %s", found,
-                              wanted);
+    if (first == '[')
+        return json_reader_refuse(reader, STATUS_MALFORMED, "%s", texts[wanted].list);
+    if (texts[wanted].name == NULL)
+        return json_reader_refuse(reader, STATUS_MALFORMED, "%s", texts[wanted].other);
+    return json_reader_refuse(reader, STATUS_MALFORMED, "%s cannot be converted to %s",
+                              token_name(reader, first), texts[wanted].name);
 }
 
 bool json_need_room(struct json_reader *reader)
@@ -259,7 +278,7 @@ static struct bytes unescape(struct bytes in, uint8_t *out)
     return bytes_of(out, (size_t)(to - out));
 }
 
-bool json_take_text(struct json_reader *reader, const char *wanted, struct bytes *out)
+bool json_take_text(struct json_reader *reader, enum json_wanted wanted, struct bytes *out)
 {
     struct string string;
     if (!json_sees(reader, '"'))
@@ -281,7 +300,7 @@ bool json_take_text(struct json_reader *reader, const char *wanted, struct bytes
 static bool take_kept_text(struct json_reader *reader, struct bytes *out)
 {
     struct bytes text;
-    if (!json_take_text(reader, "String", &text))
+    if (!json_take_text(reader, JSON_STRING, &text))
         return false;
     if (UNLIKELY(reader->out != NULL && text.data == reader->out + JSON_SCRATCH)) {
         memmove(reader->out, text.data, text.size);
@@ -346,7 +365,7 @@ bool json_take_word(struct json_reader *reader, const char *word)
 bool json_enter_map(struct json_reader *reader)
 {
     if (!json_takes(reader, '{'))
-        return json_refuse_type(reader, "a map");
+        return json_refuse_type(reader, JSON_MAP);
     reader->is_inside = false;
     return true;
 }
@@ -354,7 +373,7 @@ bool json_enter_map(struct json_reader *reader)
 bool json_enter_list(struct json_reader *reader)
 {
     if (!json_takes(reader, '['))
-        return json_refuse_type(reader, "a list");
+        return json_refuse_type(reader, JSON_LIST);
     reader->is_inside = false;
     return true;
 }
@@ -413,7 +432,7 @@ bool json_read_truth(struct json_reader *reader, bool *out)
 {
     bool is_true = json_sees(reader, 't');
     if (!is_true && !json_sees(reader, 'f'))
-        return json_refuse_type(reader, "Boolean");
+        return json_refuse_type(reader, JSON_BOOLEAN);
     if (!json_take_word(reader, is_true ? "true" : "false"))
         return false;
     *out = is_true;
@@ -429,7 +448,7 @@ bool json_read_integer(struct json_reader *reader, int64_t *out)
     bool is_number = reader->at != reader->end &&
                      (*reader->at == '-' || (*reader->at >= '0' && *reader->at <= '9'));
     if (!is_number)
-        return json_refuse_type(reader, "Integer");
+        return json_refuse_type(reader, JSON_INTEGER);
     if (!json_take_number(reader, &text, &is_integer))
         return false;
     struct number number;
@@ -438,7 +457,7 @@ bool json_read_integer(struct json_reader *reader, int64_t *out)
         number_to_int(&number, out))
         return true;
     reader->at = start;
-    return json_refuse_type(reader, "Integer");
+    return json_refuse_type(reader, JSON_INTEGER);
 }
 
 /* ---- passing over ---- */

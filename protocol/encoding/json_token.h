@@ -26,11 +26,24 @@ static inline bool json_takes(struct json_reader *reader, char byte)
     return true;
 }
 
+/* What a value should be: decides how DynamoDB says that it is something else. */
+enum json_wanted {
+    JSON_STRING,
+    JSON_BOOLEAN,
+    JSON_INTEGER,
+    JSON_BLOB,
+    JSON_LIST,
+    JSON_MAP,
+    JSON_ITEM,  /* a map of attribute values */
+    JSON_NAMES, /* a map of strings */
+    JSON_VALUE, /* an attribute value */
+};
+
 /* End the reading; all return false.
  * _syntax  what is next is not JSON
- * _type    it is JSON, but not `wanted` */
+ * _type    it is JSON, but not what is wanted */
 bool json_refuse_syntax(struct json_reader *reader, const char *what);
-bool json_refuse_type(struct json_reader *reader, const char *wanted);
+bool json_refuse_type(struct json_reader *reader, enum json_wanted wanted);
 bool json_refuse_memory(struct json_reader *reader);
 
 /* Makes sure that there is room for MessagePack. */
@@ -43,7 +56,8 @@ enum { JSON_SCRATCH = 8 };
  * wanted  what is told if it is something else
  * out     a view of the text; with escapes it is behind reader->out + JSON_SCRATCH, until something
  *         is written there */
-MUST_CHECK bool json_take_text(struct json_reader *reader, const char *wanted, struct bytes *out);
+MUST_CHECK bool json_take_text(struct json_reader *reader, enum json_wanted wanted,
+                               struct bytes *out);
 
 /* As json_next_element(), in a map: its name is next. */
 MUST_CHECK bool json_next_pair(struct json_reader *reader);

@@ -4,6 +4,7 @@
 usage: boto.py MUDAXD AWS
 """
 import concurrent.futures
+import gzip
 import json
 import os
 import re
@@ -419,10 +420,14 @@ class Wire(OverHttp):
         connection = socket.create_connection(("127.0.0.1", self.port), 10)
         return connection, connection.makefile("rb")
 
+    @staticmethod
+    def head(stream):
+        status = int(stream.readline().split()[1])
+        return status, dict(line.decode().strip().lower().split(": ", 1) for line in iter(stream.readline, b"\r\n")), b""
+
     def reply(self, stream):
         """Status, header fields, body."""
-        status = int(stream.readline().split()[1])
-        fields = dict(line.decode().strip().lower().split(": ", 1) for line in iter(stream.readline, b"\r\n"))
+        status, fields, _ = self.head(stream)
         body = stream.read(int(fields.get("content-length", 0)))
         if body:
             self.assertEqual(int(fields["x-amz-crc32"]), zlib.crc32(body))
@@ -486,6 +491,30 @@ class Wire(OverHttp):
             self.assertEqual(json.loads(self.reply(stream)[2]), {"TableNames": []})
         connection.close()
 
+    def test_bodies_may_be_packed_and_have_16_mb(self):
+        self.table(sort=None)
+        item = {"p": {"S": "k"}, "d": {"S": "x" * 100000}}
+        connection, stream = self.connect()
+        for size, status in ((16 << 20, 200), ((16 << 20) + 1, 413)):
+            body = json.dumps({"TableName": "Shop", "Item": item}).encode()
+            packed = gzip.compress(body + b" " * (size - len(body)))
+            connection.sendall(b"POST / HTTP/1.1\r\nX-Amz-Target: DynamoDB_20120810.PutItem\r\nContent-Encoding: gzip\r\n"
+                               b"Content-Length: %d\r\n\r\n" % len(packed) + packed)
+            self.assertEqual(self.reply(stream)[0], status)
+        body = b'{"TableName": "Shop", "Key": {"p": {"S": "k"}}}'
+        connection.sendall(b"POST / HTTP/1.1\r\nX-Amz-Target: DynamoDB_20120810.GetItem\r\n"
+                           b"Content-Length: %d\r\n\r\n" % (16 << 20) + body + b"\n" * ((16 << 20) - len(body)))
+        self.assertEqual(json.loads(self.reply(stream)[2])["Item"], item)
+        connection.close()
+
+    def test_older_clients_may_keep_their_connection(self):
+        connection, stream = self.connect()
+        for method, size in ((b"GET", 18), (b"HEAD", 0), (b"GET", 18)):
+            connection.sendall(method + b" / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n")
+            status, fields, _ = self.reply(stream) if size else self.head(stream)
+            self.assertEqual((status, fields["connection"]), (200, "keep-alive"))
+        connection.close()
+
     def test_nonsense_is_answered_once(self):
         for sent, status in ((b"\x16\x03\x01\x02\x00\x01\x00", 400), (b"HELLO\r\n\r\n", 400),
                              (b"POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", 413),
@@ -494,7 +523,7 @@ class Wire(OverHttp):
             connection.sendall(sent)
             got = self.reply(stream)
             self.assertEqual((got[0], got[1]["connection"]), (status, "close"))
-            self.assertIn("message", json.loads(got[2]))
+            self.assertIn("message", json.loads(got[2].lower()))
             self.assertEqual(stream.read(), b"")
             connection.close()
         self.assertEqual(self.client.list_tables()["TableNames"], [])
