@@ -303,7 +303,7 @@ void cache_purge_table(struct cache *cache, struct reclaimer *reclaimer, uint32_
         bool is_more = true;
         while (is_more) {
             shard_enter(purge.shard, reclaimer);
-            is_more = index_iterate(&purge.shard->index, &walk, PURGE_ENTRIES, purge_visit, &purge);
+            is_more = index_iterate(&cache->index, i, &walk, PURGE_ENTRIES, purge_visit, &purge);
             shard_leave(purge.shard, reclaimer);
             reclaim_poll(reclaimer, HOUSE_FREE_MAX);
         }
@@ -426,6 +426,7 @@ static void cache_close(struct backend **closing)
     for (uint32_t i = 0; cache->shards != NULL && i < cache->shard_count; i++)
         shard_close(&cache->shards[i]);
     free(cache->shards);
+    index_close(&cache->index);
     struct cache_policy *policy = atomic_load(&cache->policy);
     if (policy != NULL)
         reclaim_heap_free(&cache->memory, policy);
@@ -479,7 +480,9 @@ static enum status open_parts(struct cache *cache, const struct cache_options *o
     if (cache->shards == NULL)
         return STATUS_NO_MEMORY;
     memset(cache->shards, 0, shards_bytes);
-    struct shard_options shard_options = {.shard_bits = cache->shard_bits,
+    if (!index_open(&cache->index, &cache->memory, cache->shard_bits))
+        return STATUS_NO_MEMORY;
+    struct shard_options shard_options = {.index = &cache->index,
                                           .share_bytes = options->memory_bytes >> cache->shard_bits,
                                           .memory = &cache->memory,
                                           .totals = &cache->totals};

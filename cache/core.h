@@ -31,6 +31,7 @@ struct cache {
     /* Constant after cache_open. */
     struct backend *below;
     struct hash_secret secret;
+    struct index index; /* its tables change */
     struct shard *shards;
     uint32_t shard_count, shard_bits;
     uint64_t opened_us;

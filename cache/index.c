@@ -16,6 +16,7 @@ enum {
     GOOD_PERCENT = 80,
     SHARE_SLOTS = 8,  /* greatest slots that a table's entries take: then it fits such a slot */
     COUNT_SHIFT = 32, /* in `tables` */
+    TABLE_BITS_MAX = 20,
 };
 
 #define LANES_LOW  UINT64_C(0x0001000100010001)
@@ -52,14 +53,13 @@ struct place {
 
 static inline uint32_t table_of(const struct index *index, uint32_t hash)
 {
-    uint32_t below_shard = hash << index->shard_bits;
-    return (uint32_t)((uint64_t)below_shard << index->table_bits >> 32);
+    return (uint32_t)((uint64_t)hash << index->table_bits >> 32);
 }
 
 /* In the largest of caches the hash has not bits enough, and the tag's last ones are 0. */
 static inline uint32_t tag_of(const struct index *index, uint32_t hash)
 {
-    return hash << index->shard_bits << index->table_bits >> LANE_BITS;
+    return hash << index->table_bits >> LANE_BITS;
 }
 
 static inline uint32_t home_of(uint32_t tag, uint32_t buckets)
@@ -352,23 +352,34 @@ void index_remove(struct index *index, const struct entry *entry)
 
 /* --- All of it --- */
 
-static uint32_t table_count(const struct index *index)
+/* A shard's first table: its hashes' top bits say both. */
+static uint32_t first_table(const struct index *index, uint32_t shard)
+{
+    return shard << (index->table_bits - index->shard_bits);
+}
+
+static uint32_t shard_tables(const struct index *index)
+{
+    return first_table(index, 1);
+}
+
+static uint32_t all_tables(const struct index *index)
 {
     return UINT32_C(1) << index->table_bits;
 }
 
-bool index_open(struct index *index, struct memory *memory, unsigned shard_bits, size_t share_bytes)
+bool index_open(struct index *index, struct memory *memory, unsigned shard_bits)
 {
     size_t share = (size_t)SHARE_SLOTS * memory_slot_max(memory);
     index->shard_bits = shard_bits;
-    index->table_bits = 0;
-    while (index->table_bits < LANE_BITS && share << index->table_bits < share_bytes)
+    index->table_bits = shard_bits;
+    while (index->table_bits < TABLE_BITS_MAX && share << index->table_bits < memory->budget)
         index->table_bits++;
-    size_t size = table_count(index) * sizeof *index->tables;
+    size_t size = all_tables(index) * sizeof *index->tables;
     index->tables = memory_heap_alloc(memory, size);
     if (index->tables == NULL)
         return false;
-    for (uint32_t i = 0; i < table_count(index); i++)
+    for (uint32_t i = 0; i < all_tables(index); i++)
         atomic_init(&index->tables[i], 0);
     index->memory = memory;
     return true;
@@ -378,12 +389,12 @@ void index_close(struct index *index)
 {
     if (index->tables == NULL)
         return;
-    for (uint32_t i = 0; i < table_count(index); i++) {
+    for (uint32_t i = 0; i < all_tables(index); i++) {
         struct view view = view_of(index, i);
         if (view.head != NULL)
             table_drop(index->memory, view.head);
     }
-    memory_heap_free(index->memory, index->tables, table_count(index) * sizeof *index->tables);
+    memory_heap_free(index->memory, index->tables, all_tables(index) * sizeof *index->tables);
     index->tables = NULL;
 }
 
@@ -398,20 +409,21 @@ static void visit_all(const struct index *index, const struct view *view, index_
         }
 }
 
-bool index_iterate(const struct index *index, uint32_t *walk, uint32_t entries,
+bool index_iterate(const struct index *index, uint32_t shard, uint32_t *walk, uint32_t entries,
                    index_visit_fn visit, void *arg)
 {
-    for (uint32_t met = 0; met < entries && *walk < table_count(index); ++*walk) {
-        struct view view = view_of(index, *walk);
+    for (uint32_t met = 0; met < entries && *walk < shard_tables(index); ++*walk) {
+        struct view view = view_of(index, first_table(index, shard) + *walk);
         met += 1 + (view.head == NULL ? 0 : view.head->count);
         visit_all(index, &view, visit, arg);
     }
-    return *walk < table_count(index);
+    return *walk < shard_tables(index);
 }
 
-void index_tidy(struct index *index, struct reclaimer *reclaimer, uint32_t *walk)
+void index_tidy(struct index *index, struct reclaimer *reclaimer, uint32_t shard, uint32_t *walk)
 {
-    struct view view = view_of(index, (*walk)++ % table_count(index));
+    uint32_t table = first_table(index, shard) + (*walk)++ % shard_tables(index);
+    struct view view = view_of(index, table);
     if (view.head == NULL)
         return;
     if (is_fuller(&view, FULL_PERCENT))
@@ -434,21 +446,21 @@ void index_move(struct index *index, struct reclaimer *reclaimer, const void *sl
     (void)table_change(index, reclaimer, hash, view.count);
 }
 
-size_t index_count(const struct index *index)
+size_t index_count(const struct index *index, uint32_t shard)
 {
     size_t count = 0;
-    for (uint32_t i = 0; i < table_count(index); i++) {
-        struct view view = view_of(index, i);
+    for (uint32_t i = 0; i < shard_tables(index); i++) {
+        struct view view = view_of(index, first_table(index, shard) + i);
         count += view.head == NULL ? 0 : view.head->count;
     }
     return count;
 }
 
-size_t index_bytes(const struct index *index)
+size_t index_bytes(const struct index *index, uint32_t shard)
 {
     size_t bytes = 0;
-    for (uint32_t i = 0; i < table_count(index); i++) {
-        struct view view = view_of(index, i);
+    for (uint32_t i = 0; i < shard_tables(index); i++) {
+        struct view view = view_of(index, first_table(index, shard) + i);
         bytes += view.head == NULL ? 0 : view.head->size;
     }
     return bytes;

@@ -70,8 +70,7 @@ enum submit item_get(struct cache_lane *lane, struct call *call)
     const struct cache_policy *policy = cache_policy(lane->cache);
     if (UNLIKELY(request->is_consistent || !policy->is_enabled))
         return fetch_alone(lane, call, request->is_consistent ? probe : NULL);
-    struct shard *shard = cache_shard(lane->cache, probe->hash);
-    struct entry *entry = index_get(&shard->index, probe);
+    struct entry *entry = index_get(&lane->cache->index, probe);
     if (LIKELY(entry != NULL) && LIKELY(hit(lane, call, policy, entry)))
         return SUBMIT_DONE;
     return fetch_shared(lane, call, probe, NULL);

@@ -89,8 +89,7 @@ enum submit query_get(struct cache_lane *lane, struct call *call)
         probe = page_probe(lane->cache, &room, call->arena, request, &partition);
     if (probe == NULL)
         return call_fail(call, STATUS_NO_MEMORY);
-    struct shard *shard = cache_shard(lane->cache, partition.hash);
-    struct entry *page = index_get(&shard->index, probe);
+    struct entry *page = index_get(&lane->cache->index, probe);
     if (LIKELY(page != NULL) && LIKELY(hit(lane, call, policy, page)))
         return SUBMIT_DONE;
     return fetch_shared(lane, call, probe, &partition);

@@ -53,8 +53,8 @@ static void sum_shards(struct cache *cache, struct shard_sums *sums)
                 sums->removed[reason][kind] += shard->removed[reason][kind];
         for (int class = 0; class < POLICY_CLASSES; class ++)
             sums->evicted[class] += shard->policy->bytes.evicted[class];
-        sums->entries += index_count(&shard->index);
-        sums->index_bytes += index_bytes(&shard->index);
+        sums->entries += index_count(&cache->index, i);
+        sums->index_bytes += index_bytes(&cache->index, i);
         sums->nodes += shard->nodes.count;
         mutex_unlock(&shard->lock);
     }

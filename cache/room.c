@@ -141,7 +141,7 @@ static void empty_slot(struct cache *cache, struct reclaimer *reclaimer, void *s
     /* It may be something else by now, perhaps of another shard. */
     if (slot_shard(cache, slot) == shard) {
         if (slot_is_table(slot))
-            index_move(&shard->index, reclaimer, slot);
+            index_move(&cache->index, reclaimer, slot);
         else
             shard_relocate(shard, reclaimer, slot_entry(cache, slot));
     }
@@ -226,10 +226,11 @@ void room_refill(struct cache_lane *lane, struct shard *shard, size_t size)
 
 static void tidy_one(struct cache *cache, struct reclaimer *reclaimer)
 {
-    struct shard *shard = &cache->shards[cache->house_shard++ % cache->shard_count];
+    uint32_t number = cache->house_shard++ % cache->shard_count;
+    struct shard *shard = &cache->shards[number];
     shard_enter(shard, reclaimer);
     for (int i = 0; i < TIDY_TABLES; i++)
-        index_tidy(&shard->index, reclaimer, &shard->tidy_at);
+        index_tidy(&cache->index, reclaimer, number, &shard->tidy_at);
     shard_leave(shard, reclaimer);
 }
 

@@ -8,10 +8,10 @@ bool shard_open(struct shard *shard, const struct shard_options *options)
 {
     mutex_init(&shard->lock);
     shard->memory = options->memory;
+    shard->index = options->index;
     shard->totals = options->totals;
     shard->policy = policy_ops->open(options->memory, options->share_bytes);
     return shard->policy != NULL &&
-           index_open(&shard->index, options->memory, options->shard_bits, options->share_bytes) &&
            stripes_open(&shard->stripes, options->memory, options->stripe_count) &&
            flights_open(&shard->flights, options->memory) &&
            nodes_open(&shard->nodes, options->memory);
@@ -25,7 +25,6 @@ void shard_close(struct shard *shard)
     if (shard->flights.buckets != NULL)
         flights_close(&shard->flights, shard->memory);
     stripes_close(&shard->stripes, shard->memory);
-    index_close(&shard->index);
     if (shard->policy != NULL)
         shard->policy->ops->close(&shard->policy);
     mutex_deinit(&shard->lock);
@@ -56,7 +55,7 @@ static void retire(struct shard *shard, struct reclaimer *reclaimer, struct entr
 void shard_remove(struct shard *shard, struct reclaimer *reclaimer, struct entry *entry,
                   enum shard_reason reason)
 {
-    index_remove(&shard->index, entry);
+    index_remove(shard->index, entry);
     shard->policy->ops->remove(shard->policy, entry, reason == SHARD_WRITTEN);
     retire(shard, reclaimer, entry, reason);
 }
@@ -68,8 +67,8 @@ bool shard_publish(struct shard *shard, struct reclaimer *reclaimer, struct entr
         return false;
     struct entry *previous = NULL;
     entry_mark_published(shard->memory, entry);
-    while (UNLIKELY(!index_set(&shard->index, reclaimer, entry, &previous))) {
-        struct entry *near = index_near(&shard->index, entry);
+    while (UNLIKELY(!index_set(shard->index, reclaimer, entry, &previous))) {
+        struct entry *near = index_near(shard->index, entry);
         if (near == NULL) {
             entry_flags_set(entry, 0, SLOT_LIVE);
             if (node != NULL)
@@ -91,7 +90,7 @@ bool shard_publish(struct shard *shard, struct reclaimer *reclaimer, struct entr
 bool shard_remove_key(struct shard *shard, struct reclaimer *reclaimer, const struct entry *probe,
                       enum shard_reason reason)
 {
-    struct entry *entry = index_get(&shard->index, probe);
+    struct entry *entry = index_get(shard->index, probe);
     if (entry != NULL)
         shard_remove(shard, reclaimer, entry, reason);
     return entry != NULL;
@@ -144,7 +143,7 @@ size_t shard_evict(struct shard *shard, struct reclaimer *reclaimer, unsigned ki
         return 0;
     size_t size = entry_size(shard->memory, entry);
     *slot_size = entry_flags(entry) & SLOT_LARGE ? 0 : (uint32_t)size;
-    index_remove(&shard->index, entry);
+    index_remove(shard->index, entry);
     retire(shard, reclaimer, entry, SHARD_EVICTED);
     return size;
 }
@@ -174,7 +173,7 @@ void shard_relocate(struct shard *shard, struct reclaimer *reclaimer, struct ent
     struct entry *previous = NULL;
     entry_mark_published(shard->memory, copy);
     /* Takes the place of its original: the table need not grow. */
-    ensure(index_set(&shard->index, reclaimer, copy, &previous) && previous == entry);
+    ensure(index_set(shard->index, reclaimer, copy, &previous) && previous == entry);
     shard->policy->ops->moved(shard->policy, entry, copy);
     expiry_moved(&shard->expiry[expiry_kind(copy)], shard->memory, copy);
     if (entry_kind(copy) == ENTRY_PAGE)

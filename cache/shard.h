@@ -1,8 +1,9 @@
-/* shard.h - one shard: its index, queues, lists, stripes, flights and nodes, under one lock.
+/* shard.h - one shard: its part of the index, its queues, lists, stripes, flights and nodes, under
+ * one lock.
  *
  * A hash's top bits choose the shard: an item's its key's hash, a page's its partition's, so that a
  * page and its node share a lock.
- * Threads: one writer at a time, under `lock`; readers use shard->index alone, inside an epoch
+ * Threads: one writer at a time, under `lock`; readers use the index alone, inside an epoch
  * section. What removes or publishes is called inside the lock and a section. */
 #pragma once
 
@@ -24,14 +25,12 @@ enum { SHARD_REASONS = 5 };
 
 struct shard {
     /* Constant after shard_open. */
-    struct memory *memory;
+    _Alignas(64) struct memory *memory;
+    struct index *index; /* the cache's; of its tables this shard's are guarded by lock */
     struct shard_totals *totals;
 
-    /* Published: written under lock, read inside an epoch section. */
-    struct index index;
-
     /* Guarded by lock. */
-    _Alignas(64) struct mutex lock;
+    struct mutex lock;
     struct policy *policy;
     struct stripes stripes;
     struct flights flights;
@@ -45,10 +44,10 @@ struct shard {
 };
 
 struct shard_options {
-    unsigned shard_bits; /* of hashes */
     size_t share_bytes;
     uint32_t stripe_count;
     struct memory *memory;
+    struct index *index;
     struct shard_totals *totals;
 };
 

@@ -323,14 +323,13 @@ enum submit write_submit(struct cache_lane *lane, struct call *call)
 static void check_image(struct cache_lane *lane, struct arena *arena, const struct entry *probe,
                         struct item_key key, struct bytes image)
 {
-    struct shard *shard = cache_shard(lane->cache, probe->hash);
     reclaim_begin(lane->reclaimer);
-    const struct entry *entry = index_get(&shard->index, probe);
+    const struct entry *entry = index_get(&lane->cache->index, probe);
     bool is_unlike = false;
     if (entry != NULL && entry_flags(entry) & SLOT_NEGATIVE)
         is_unlike = bytes_given(image);
     else if (entry != NULL)
-        is_unlike = !bytes_given(image) || !entry_body_equals(shard->memory, entry, image);
+        is_unlike = !bytes_given(image) || !entry_body_equals(&lane->cache->memory, entry, image);
     reclaim_end(lane->reclaimer);
     if (!is_unlike)
         return;

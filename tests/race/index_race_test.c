@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-enum { READERS = 2, STAYING = 300, COMING = 3000, ROUNDS = 40, SHARE = 1 << 20 };
+enum { READERS = 2, STAYING = 300, COMING = 3000, ROUNDS = 40, BUDGET = 8 << 20 };
 
 static struct memory memory;
 static ck_epoch_t epoch;
@@ -64,7 +64,7 @@ static void change_tables(struct reclaimer *reclaimer)
 {
     reclaim_begin(reclaimer);
     for (uint32_t at = 0; at < 64;)
-        index_tidy(&table, reclaimer, &at);
+        index_tidy(&table, reclaimer, 0, &at);
     for (uint32_t i = 0; i < UINT32_C(1) << table.table_bits; i++) {
         void *slot = memory_at(&memory, (uint32_t)atomic_load(&table.tables[i]));
         if (slot != NULL)
@@ -99,7 +99,7 @@ static void who_stays_is_always_found(void **state)
     pthread_t threads[READERS];
     struct reclaimer *own = &reclaimers[READERS];
     ck_epoch_init(&epoch);
-    assert_true(memory_open(&memory, 8 << 20, 0) && index_open(&table, &memory, 0, SHARE));
+    assert_true(memory_open(&memory, BUDGET, 0) && index_open(&table, &memory, 0));
     for (int i = 0; i <= READERS; i++)
         reclaim_open(&reclaimers[i], &epoch, &memory);
     for (uint32_t id = 0; id < STAYING; id++)
@@ -121,7 +121,7 @@ static void who_stays_is_always_found(void **state)
     atomic_store(&is_over, true);
     for (int i = 0; i < READERS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
-    assert_int_equal(index_count(&table), STAYING);
+    assert_int_equal(index_count(&table, 0), STAYING);
     for (int i = 0; i <= READERS; i++)
         reclaim_close(&reclaimers[i]);
     index_close(&table);

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-enum { ENTRIES = 4000, SHARE = 512 << 10 };
+enum { ENTRIES = 4000, BUDGET = 1 << 20 };
 
 static struct memory memory;
 static ck_epoch_t epoch;
@@ -19,7 +19,7 @@ static int set_up(void **state)
     (void)state;
     memset(&reclaimer, 0, sizeof reclaimer);
     ck_epoch_init(&epoch);
-    bool is_open = memory_open(&memory, 8 << 20, 0) && index_open(&table, &memory, 0, SHARE);
+    bool is_open = memory_open(&memory, BUDGET, 0) && index_open(&table, &memory, 0);
     reclaim_open(&reclaimer, &epoch, &memory);
     return is_open ? 0 : -1;
 }
@@ -68,7 +68,7 @@ static void tidy_all(void)
 {
     reclaim_begin(&reclaimer);
     for (uint32_t at = 0; at < 64;)
-        index_tidy(&table, &reclaimer, &at);
+        index_tidy(&table, &reclaimer, 0, &at);
     reclaim_end(&reclaimer);
 }
 
@@ -95,16 +95,16 @@ static void entries_are_found_while_tables_grow_and_shrink(void **state)
         }
         reclaim_poll(&reclaimer, UINT32_MAX);
     }
-    assert_int_equal(index_count(&table), ENTRIES);
+    assert_int_equal(index_count(&table, 0), ENTRIES);
     /* About seven bytes an entry, rounding and room to grow included. */
-    assert_true(index_bytes(&table) < ENTRIES * 9);
+    assert_true(index_bytes(&table, 0) < ENTRIES * 9);
     for (uint32_t id = 0; id < ENTRIES; id++)
         take(entries[id]);
     tidy_all();
-    assert_true(index_bytes(&table) < ENTRIES);
+    assert_true(index_bytes(&table, 0) < ENTRIES * 2);
     while (reclaim_is_pending(&reclaimer))
         reclaim_poll(&reclaimer, UINT32_MAX);
-    assert_int_equal(memory_figure(&memory.live), index_bytes(&table));
+    assert_int_equal(memory_figure(&memory.live), index_bytes(&table, 0));
     assert_int_equal(memory_figure(&memory.deferred), 0);
     index_close(&table);
     assert_int_equal(memory_figure(&memory.live), 0);
@@ -142,7 +142,7 @@ static void keys_of_one_hash_are_told_apart_until_no_slot_is_near(void **state)
         entries[count] = make(7, count);
     } while (try_put(entries[count]) && ++count);
     assert_true(count >= 100);
-    assert_int_equal(index_count(&table), count);
+    assert_int_equal(index_count(&table, 0), count);
     assert_null(index_get(&table, entries[count]));
     for (uint32_t i = 0; i < count; i++)
         assert_ptr_equal(index_get(&table, entries[i]), entries[i]);
@@ -169,16 +169,16 @@ static void without_memory_tables_are_filled_to_their_last_slots(void **state)
     for (size_t size = memory_slot_max(&memory); size >= SLOT_MIN; size -= SLOT_UNIT)
         while (memory_alloc_kept(&memory, size) != NULL)
             continue;
-    size_t bytes = index_bytes(&table);
+    size_t bytes = index_bytes(&table, 0);
     for (uint32_t i = ENTRIES; i < 2 * ENTRIES; i++)
         count += try_put(entries[i]);
-    assert_int_equal(index_bytes(&table), bytes);
+    assert_int_equal(index_bytes(&table, 0), bytes);
     assert_true(count > bytes / 7 && count < 2 * ENTRIES);
     uint32_t found = 0;
     for (uint32_t i = 0; i < 2 * ENTRIES; i++)
         found += index_get(&table, entries[i]) == entries[i];
     assert_int_equal(found, count);
-    assert_int_equal(index_count(&table), count);
+    assert_int_equal(index_count(&table, 0), count);
 }
 
 static void table_leaves_its_slot_with_all_its_entries(void **state)
@@ -205,7 +205,7 @@ static void setting_a_key_again_gives_the_old_entry(void **state)
     struct entry *previous, *first = put(7, &previous), *second = put(7, &previous);
     assert_ptr_equal(previous, first);
     assert_ptr_equal(index_get(&table, probe_of(7)), second);
-    assert_int_equal(index_count(&table), 1);
+    assert_int_equal(index_count(&table, 0), 1);
     reclaim_begin(&reclaimer);
     reclaim_entry(&reclaimer, first);
     reclaim_end(&reclaimer);
@@ -230,14 +230,14 @@ static void walk_meets_every_entry_in_bounded_steps(void **state)
     for (bool is_more = true; is_more; steps++) {
         unsigned before = met;
         reclaim_begin(&reclaimer);
-        is_more = index_iterate(&table, &walk, 64, remove_it, &met);
+        is_more = index_iterate(&table, 0, &walk, 64, remove_it, &met);
         reclaim_end(&reclaimer);
         assert_true(met - before <= 64 + ENTRIES / 2); /* a table at least */
         tidy_all();
     }
     assert_int_equal(met, ENTRIES);
     assert_true(steps > 1);
-    assert_int_equal(index_count(&table), 0);
+    assert_int_equal(index_count(&table, 0), 0);
 }
 
 static void reader_keeps_what_it_found_until_its_section_ends(void **state)

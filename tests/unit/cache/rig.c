@@ -103,7 +103,7 @@ struct entry *rig_entry(struct rig *rig, uint64_t number)
     (void)snprintf(text, sizeof text, "%012lu", (unsigned long)number);
     struct item_key key = {bytes_of(text, 12), 12};
     const struct entry *probe = item_probe(rig->cache, &room, &rig->arena, 1, key);
-    return index_get(&cache_shard(rig->cache, probe->hash)->index, probe);
+    return index_get(&rig->cache->index, probe);
 }
 
 struct sought {
