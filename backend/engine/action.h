@@ -41,6 +41,7 @@ struct engine_lane {
     /* `token` was loaded before `catalog`: a commit relying on the catalog hands it in. */
     uint64_t token;
     struct catalog *catalog;
+    struct definition *last_found; /* in it, by engine_table() */
     bool is_in_batch;
     uint32_t pending;
     uint64_t random;

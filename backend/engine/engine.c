@@ -67,6 +67,7 @@ static void refresh(struct engine_lane *lane)
                catalog_version(lane->catalog)))
         return;
     struct catalog *before = lane->catalog;
+    lane->last_found = NULL;
     mutex_lock(&engine->lock);
     lane->catalog = catalog_ref(engine->catalog);
     mutex_unlock(&engine->lock);
@@ -346,7 +347,10 @@ static void engine_lane_end(struct lane *base)
 static const struct table *engine_table(struct lane *base, struct bytes name)
 {
     struct engine_lane *lane = (struct engine_lane *)base;
-    struct definition *definition = catalog_find(lane->catalog, name);
+    /* Most requests name the table that the one before did. */
+    if (lane->last_found == NULL || !bytes_equal(lane->last_found->table.name, name))
+        lane->last_found = catalog_find(lane->catalog, name);
+    struct definition *definition = lane->last_found;
     if (definition == NULL ||
         atomic_load_explicit(&definition->state, memory_order_acquire) != DEFINITION_ACTIVE)
         return NULL;
