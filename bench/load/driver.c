@@ -58,13 +58,12 @@ static void close_connection(struct connection *connection)
     buffer_deinit(&connection->out);
 }
 
-static void ask_one(struct drive *drive, struct connection *connection, uint64_t now)
+static void ask_one(struct drive *drive, struct connection *connection)
 {
     unsigned depth = drive->point->depth, slot = connection->free[--connection->free_count];
     uint64_t key = drive->point->is_sequential ? drive->asked : keys_next(&drive->keys);
     uint64_t id = drive->asked * depth + slot;
-    connection->slots[slot] =
-        (struct slot){.key = key, .asked_ns = now, .id = id, .is_taken = true};
+    connection->slots[slot] = (struct slot){.key = key, .id = id, .is_taken = true};
     connection->order[(connection->first + connection->in_flight) % depth] = id;
     connection->in_flight++;
     drive->asked++;
@@ -90,8 +89,15 @@ static bool wants_more(const struct drive *drive, uint64_t now)
 
 static void fill(struct drive *drive, struct connection *connection, uint64_t now)
 {
+    unsigned depth = drive->point->depth, before = connection->in_flight;
     while (connection->free_count > 0 && wants_more(drive, now))
-        ask_one(drive, connection, now);
+        ask_one(drive, connection);
+    /* From here: what the harness itself takes to check replies and to make requests differs from
+     * server to server, and is no server's latency. */
+    now = now_ns();
+    for (unsigned i = before; i < connection->in_flight; i++)
+        connection->slots[connection->order[(connection->first + i) % depth] % depth].asked_ns =
+            now;
     send_all(connection);
 }
 
