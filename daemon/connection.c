@@ -43,6 +43,7 @@ struct connection {
     bool has_ended;  /* the client says nothing more, but may still listen */
     bool is_paused;  /* not read while `out` is long */
     bool is_dirty;
+    bool is_drained; /* by the last read: epoll tells of new bytes once, and of these never again */
     bool has_backlog; /* `in` may hold whole frames, behind replies that were not taken or not given
                        */
     struct event read_event, write_event;
@@ -554,6 +555,13 @@ static void settle(struct connection *connection)
         pause_reading(connection);
 }
 
+static ssize_t receive(struct connection *connection, uint8_t *at, size_t room)
+{
+    ssize_t got = read(connection->fd, at, room);
+    connection->is_drained = got < 0 ? errno == EAGAIN : (size_t)got < room;
+    return got;
+}
+
 /* Reads into the connection's own buffer: a frame longer than the worker's. */
 static ssize_t read_long(struct connection *connection)
 {
@@ -567,7 +575,7 @@ static ssize_t read_long(struct connection *connection)
         connection->is_broken = true;
         return 0;
     }
-    ssize_t got = read(connection->fd, in->data + in->size, in->capacity - in->size);
+    ssize_t got = receive(connection, in->data + in->size, in->capacity - in->size);
     if (got <= 0)
         return got;
     in->size += (size_t)got;
@@ -589,7 +597,7 @@ static ssize_t read_short(struct connection *connection)
     size_t had = in->size;
     if (had != 0)
         memcpy(worker->read_buffer, in->data, had);
-    ssize_t got = read(connection->fd, worker->read_buffer + had, WORKER_READ_SIZE - had);
+    ssize_t got = receive(connection, worker->read_buffer + had, WORKER_READ_SIZE - had);
     if (got <= 0)
         return got;
     size_t size = had + (size_t)got;
@@ -601,6 +609,15 @@ static ssize_t read_short(struct connection *connection)
     else
         forget(in);
     return got;
+}
+
+/* True if the socket may have something of which epoll will not tell again, after a read that `got`
+ * bytes: more of them, its end, or a reset (which whole requests need not know: their replies will
+ * fail). */
+static bool has_unread(const struct connection *connection, short what, ssize_t got)
+{
+    return !connection->is_drained ||
+           (got > 0 && ((what & EV_CLOSED) != 0 || connection->in.size != 0));
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
@@ -624,6 +641,8 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
         connection->is_broken = true;
     else if (got > 0)
         stats_add(worker->stats, COUNTER_received_bytes, (uint64_t)got);
+    if (UNLIKELY(has_unread(connection, what, got)))
+        event_active(&connection->read_event, what, 0);
     settle(connection);
 }
 
@@ -695,9 +714,10 @@ void connection_open(struct worker *worker, int fd, const struct wire_ops *wire)
     connection->wire = wire;
     connection->fd = fd;
     connection->session.frame_max = limit(&worker->options.limits->frame_max);
-    ensure(event_assign(&connection->read_event, worker->base, fd, EV_READ | EV_PERSIST,
-                        on_readable, connection) == 0);
-    ensure(event_assign(&connection->write_event, worker->base, fd, EV_WRITE, on_writable,
+    /* Edges: else each wait that sleeps begins with a look at the socket that was read last. */
+    ensure(event_assign(&connection->read_event, worker->base, fd,
+                        EV_READ | EV_CLOSED | EV_PERSIST | EV_ET, on_readable, connection) == 0);
+    ensure(event_assign(&connection->write_event, worker->base, fd, EV_WRITE | EV_ET, on_writable,
                         connection) == 0);
     connection->next = worker->connections;
     if (connection->next != NULL)

@@ -748,6 +748,93 @@ static void who_has_said_everything_still_gets_every_reply(void **state)
     assert_closed(fd);
 }
 
+/* A GetItem of "now" whose frame takes 256 bytes. */
+static void append_long_get(struct buffer *out)
+{
+    enum { FRAME = 256, KEY_HEAD = 5 };
+    uint8_t key[FRAME] = "\x81\xa1p\xd9";
+    struct request request = {
+        .operation = OPERATION_GET_ITEM, .id = 1, .table_name = BYTES_LITERAL("now")};
+    request.key = bytes_of(key, KEY_HEAD + 200);
+    key[KEY_HEAD - 1] = 200;
+    struct buffer probe = {0};
+    assert_true(frame_write_request(&request, NULL, &probe));
+    request.key.size += FRAME - probe.size;
+    key[KEY_HEAD - 1] = (uint8_t)(request.key.size - KEY_HEAD);
+    buffer_deinit(&probe);
+    assert_true(frame_write_request(&request, NULL, out));
+}
+
+/* Epoll tells once of all that came while the worker was busy, and what one read takes ends where a
+ * frame does. */
+static void more_than_one_read_takes_is_served_without_being_told_again(void **state)
+{
+    (void)state;
+    enum { GETS = 300 };
+    int fd = greeted_client();
+    struct buffer out = {0};
+    for (int i = 0; i < GETS; i++)
+        append_long_get(&out);
+    assert_int_equal(WORKER_READ_SIZE % (out.size / GETS), 0);
+    assert_true(out.size > WORKER_READ_SIZE);
+    hold();
+    send_bytes(fd, buffer_bytes(&out));
+    let_go();
+    for (int i = 0; i < GETS; i++)
+        assert_int_equal(next_reply(fd).id, 1);
+    buffer_deinit(&out);
+    (void)close(fd);
+}
+
+static void the_end_that_comes_with_the_last_request_is_seen(void **state)
+{
+    (void)state;
+    int fd = greeted_client();
+    hold();
+    get(fd, 1, "now");
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
+    let_go();
+    assert_int_equal(next_reply(fd).id, 1);
+    assert_closed(fd);
+}
+
+/* Both ends of a TCP connection over loopback; the worker gets one. */
+static int open_tcp_client(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t size = sizeof address;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    int theirs = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    assert_true(theirs >= 0);
+    (void)close(listener);
+    atomic_fetch_add(&limits.connections, 1);
+    worker_adopt(worker, theirs, the_wire);
+    return fd;
+}
+
+static void a_reset_behind_half_a_frame_is_seen(void **state)
+{
+    (void)state;
+    int fd = open_tcp_client();
+    hello(fd);
+    assert_int_equal(next_reply(fd).status, STATUS_OK);
+    hold();
+    send_bytes(fd, bytes_of("\0\0", 2));
+    struct linger at_once = {.l_onoff = 1};
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
+    (void)close(fd);
+    let_go();
+    for (int i = 0; i < 5000 && atomic_load(&limits.connections) != 0; i++)
+        (void)poll(NULL, 0, 1);
+    assert_int_equal(atomic_load(&limits.connections), 0);
+}
+
 static void idle_connections_are_closed_only_if_asked_for(void **state)
 {
     (void)state;
@@ -786,6 +873,9 @@ int main(void)
         TEST(a_drain_finishes_what_is_in_flight_and_closes_the_idle),
         TEST(replies_without_ids_come_in_the_order_of_requests),
         TEST(who_has_said_everything_still_gets_every_reply),
+        TEST(more_than_one_read_takes_is_served_without_being_told_again),
+        TEST(the_end_that_comes_with_the_last_request_is_seen),
+        TEST(a_reset_behind_half_a_frame_is_seen),
         TEST(idle_connections_are_closed_only_if_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
