@@ -484,6 +484,8 @@ static bool start_workers(struct server *server)
         struct worker_options options = {.number = number,
                                          .backend = server->backend,
                                          .limits = &server->limits,
+                                         .upkeep_ms =
+                                             number == 0 ? server->config->expiry_interval : 0,
                                          .describe = describe,
                                          .arg = server};
         enum status status = worker_create(&options, &server->workers[number]);

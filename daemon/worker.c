@@ -5,6 +5,7 @@
 #include "daemon/delay.h"
 #include "daemon/log.h"
 #include "daemon/mailbox.h"
+#include "daemon/upkeep.h"
 #include "protocol/ensure.h"
 
 #include <event2/event.h>
@@ -81,6 +82,7 @@ static void run_drain(struct task *task)
     uint64_t left_us = drain->deadline_us > now_us ? drain->deadline_us - now_us : 0;
     free(drain);
     worker->is_draining = true;
+    upkeep_stop(worker->upkeep);
     struct timeval timeout = {.tv_sec = (time_t)(left_us / 1000000),
                               .tv_usec = (long)(left_us % 1000000)};
     (void)event_add(worker->stop_event, &timeout);
@@ -148,9 +150,11 @@ static void *run(void *arg)
 static void destroy(struct worker **worker)
 {
     struct worker *w = *worker;
+    upkeep_stop(w->upkeep);
     if (w->lane != NULL)
         w->lane->ops->lane_close(&w->lane);
-    delay_destroy(&w->delay);
+    delay_destroy(&w->delay); /* runs what waits, the upkeep too */
+    upkeep_destroy(&w->upkeep);
     mailbox_destroy(&w->mailbox);
     if (w->flush_event != NULL)
         event_free(w->flush_event);
@@ -202,7 +206,12 @@ static enum status create_parts(struct worker *worker)
     worker->env = (struct lane_env){
         .event_base = worker->base, .worker = worker, .post = post, .after = after};
     struct backend *backend = worker->options.backend;
-    return backend->ops->lane_open(backend, &worker->env, &worker->lane);
+    enum status status = backend->ops->lane_open(backend, &worker->env, &worker->lane);
+    if (status == STATUS_OK && worker->options.upkeep_ms != 0) {
+        worker->upkeep = upkeep_create(worker, worker->options.upkeep_ms);
+        status = worker->upkeep == NULL ? STATUS_NO_MEMORY : STATUS_OK;
+    }
+    return status;
 }
 
 enum status worker_create(const struct worker_options *options, struct worker **out)

@@ -29,6 +29,7 @@ struct worker_options {
     unsigned number;         /* from 0, names the thread */
     struct backend *backend; /* caller's, outlives the worker */
     struct limits *limits;   /* caller's */
+    uint64_t upkeep_ms;      /* it does the upkeep, with looks at items that far apart; 0: no */
     /* Appends the body of a reply to Stats. Worker's thread. False without memory. */
     bool (*describe)(void *arg, struct buffer *body);
     void *arg;
@@ -80,7 +81,8 @@ struct worker {
     struct connection *connections; /* doubly linked */
     struct connection *dirty;       /* replies to be sent at the end of this turn */
     struct event *flush_event, *stop_event;
-    size_t parked; /* calls not completed yet, detached ones too */
+    struct upkeep *upkeep; /* NULL: another worker's */
+    size_t parked;         /* calls not completed yet, detached ones too */
     bool is_draining;
     uint64_t now_us;     /* when the current batch was read */
     struct call passing; /* the request being looked at */

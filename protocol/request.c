@@ -28,6 +28,7 @@ const char *operation_name(enum operation operation)
         [OPERATION_UPDATE_TABLE] = "UpdateTable",
         [OPERATION_UPDATE_TIME_TO_LIVE] = "UpdateTimeToLive",
         [OPERATION_DESCRIBE_TIME_TO_LIVE] = "DescribeTimeToLive",
+        [OPERATION_FILL_INDEX] = "FillIndex",
     };
     size_t number = (size_t)operation;
     return number < OPERATIONS ? names[number] : "Unknown";
@@ -45,6 +46,7 @@ bool operation_may_change(enum operation operation)
     case OPERATION_UPDATE_TABLE:
     case OPERATION_DELETE_TABLE:
     case OPERATION_UPDATE_TIME_TO_LIVE:
+    case OPERATION_FILL_INDEX:
         return true;
     default:
         return false;

@@ -29,8 +29,12 @@ enum operation {
     OPERATION_UPDATE_TABLE = 18,
     OPERATION_UPDATE_TIME_TO_LIVE = 19,
     OPERATION_DESCRIBE_TIME_TO_LIVE = 20,
+    OPERATION_FILL_INDEX = 21, /* the daemon's own: one slice of a new index */
 };
-enum { OPERATIONS = 21 };
+enum {
+    OPERATIONS = 22,
+    OPERATIONS_SPOKEN = OPERATION_FILL_INDEX, /* from here on no protocol knows them */
+};
 
 /* Which attributes of an item a write answers with. Numbers as above. */
 enum return_values {
@@ -86,8 +90,10 @@ struct request {
     struct bytes update;     /* UpdateItem: UpdateExpression */
     bool is_legacy;          /* expressions were made of parameters that are older than they */
     enum return_values return_values;
-    struct bytes start_key;     /* Query, Scan: ExclusiveStartKey, MessagePack map */
-    struct bytes definition;    /* CreateTable: MessagePack map with DynamoDB's member names */
+    struct bytes start_key;     /* Query, Scan: ExclusiveStartKey, MessagePack map. FillIndex: the
+                                   reply's body of the slice before */
+    struct bytes definition;    /* CreateTable, UpdateTable, UpdateTimeToLive: MessagePack map with
+                                   DynamoDB's member names */
     struct bytes index_name;    /* Query, Scan; not given: the table itself */
     uint32_t segment, segments; /* Scan: Segment of TotalSegments; 0 segments: not given */
     bool has_segment;

@@ -45,10 +45,11 @@ struct table {
     uint32_t id; /* from a persisted counter, never used twice; 0 is no table */
     struct bytes name;
     struct key_schema key;
-    uint64_t created_at_ms;   /* Unix time */
-    uint64_t partitions;      /* ranges of the hash space */
-    struct bytes description; /* whatever else the client gave at CreateTable and gets back:
-                                 MessagePack map with DynamoDB's member names */
+    uint64_t created_at_ms;    /* Unix time */
+    uint64_t partitions;       /* ranges of the hash space */
+    struct bytes description;  /* whatever else the client gave at CreateTable and gets back:
+                                  MessagePack map with DynamoDB's member names */
+    struct bytes time_to_live; /* name of the attribute, Unix seconds; not given: items stay */
     const struct secondary_index *indexes; /* `index_count` of them */
     size_t index_count;
 };

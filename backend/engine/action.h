@@ -1,8 +1,8 @@
 /* action.h - private to backend/engine: one call on its way through read, compute, commit.
  *
- * items.c, write.c, pages.c and tables.c hold what operations do; engine.c moves them along, on the
- * lane's thread. A step returns SUBMIT_DONE when the reply is filled, also where that happens in a
- * completion. */
+ * items.c, write.c, transact.c, pages.c, tables.c and alter.c hold what operations do; engine.c
+ * moves them along, on the lane's thread. A step returns SUBMIT_DONE when the reply is filled, also
+ * where that happens in a completion. */
 #pragma once
 
 #include "backend/engine/engine.h"
@@ -68,7 +68,10 @@ struct item_write {
     struct kv_record *item, *definition_record; /* of commit.reads */
     struct bytes new_item;                      /* computed; not given: there will be none */
     struct error error;                         /* why it cannot be written; status OK: it can */
-    struct bytes failed;     /* what failed its condition, where the request wants to know */
+    struct bytes failed; /* what failed its condition, where the request wants to know */
+    /* While an index is being filled, the item's place in it may not be there yet. */
+    struct kv_record *place; /* of commit.reads; NULL: not read */
+    struct bytes lacks;      /* the key of a place that has to be read first; not given: none */
     struct touched *touched; /* its own, in the plan; NULL: nothing is written */
     struct bytes returned;   /* attributes that the reply shows, arena memory; not given: none */
 };
@@ -90,8 +93,9 @@ typedef enum submit (*step_fn)(struct action *action);
 struct action {
     struct call *call;
     struct engine_lane *lane;
-    struct definition *definition; /* borrowed from the lane's catalog; a reference while pending */
-    uint64_t token;                /* the lane's, of the moment `definition` was looked up */
+    struct definition
+        *definition; /* borrowed from the lane's catalog, which is held while pending */
+    uint64_t token;  /* the lane's, of the moment `definition` was looked up */
 
     step_fn begin;     /* again at each attempt */
     step_fn read_done; /* read.status is OK */
@@ -127,11 +131,14 @@ struct action {
     struct bytes last_map;   /* its key attributes, arena memory */
     /* DescribeTable: of the table, then of its indexes, one range of counters after the other */
     struct partition_totals *totals;
-    size_t totals_read;
+    size_t totals_at;
+    step_fn totals_done;
     /* DeleteTable */
     struct kv_range *drops; /* two of the table and of each index, arena memory */
     int state_before;       /* enum definition_state */
-    /* CreateTable */
+    /* FillIndex */
+    struct slice *slice;
+    /* CreateTable; `created` also UpdateTable and its like */
     struct definition_input input;
     struct definition *created; /* owned */
 };
@@ -140,6 +147,10 @@ struct action {
 
 /* Hands action->read to the store, and what it finds to read_done. */
 enum submit action_read(struct action *action);
+/* Begins again after a while, within the deadline. */
+enum submit action_retry(struct action *action);
+/* The same, when the record of the definition has been found to be another than the catalog's. */
+enum submit action_outdated(struct action *action, struct bytes record);
 /* Announces reply.touched, hands action->commit to the store, the outcome to commit_done. */
 enum submit action_commit(struct action *action);
 
@@ -170,6 +181,20 @@ extern const struct bytes body_nil; /* MessagePack nil */
  * `request`, `definition` and `token` are set; the requests bound. */
 enum submit write_items(struct action *action, step_fn done);
 
+/* What an index holds of an item that is there already; `place` not given: nothing. `value` is
+ * arena memory or the item, `size` DynamoDB's of what is projected. Errors: STATUS_NO_MEMORY. */
+MUST_CHECK enum status index_entry_of(const struct secondary_index *index, struct bytes item,
+                                      struct item_key primary, struct arena *arena,
+                                      struct item_key *place, struct bytes *value, size_t *size);
+
+/* ---- tables.c ---- */
+
+enum submit tables_no_such(struct action *action);
+/* All zero; NULL without memory. */
+struct partition_totals *totals_new(size_t count, struct arena *arena);
+/* Reads action->totals of action->definition, then goes on with `done`. */
+enum submit totals_read(struct action *action, step_fn done);
+
 /* ---- transact.c ---- */
 
 /* True when an earlier request with the token has an answer for this one: OK, or a mismatch. */
@@ -188,4 +213,8 @@ enum submit transact_write_begin(struct action *action);
 enum submit create_table_begin(struct action *action);
 enum submit describe_table_begin(struct action *action);
 enum submit list_tables_begin(struct action *action);
+enum submit update_table_begin(struct action *action);
+enum submit update_time_to_live_begin(struct action *action);
+enum submit describe_time_to_live_begin(struct action *action);
+enum submit fill_index_begin(struct action *action);
 enum submit delete_table_begin(struct action *action);

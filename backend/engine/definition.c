@@ -66,6 +66,9 @@ static enum status fill(struct definition *definition, struct bytes record)
     table->partitions = definition->partitions.count;
     if (!definition_indexes_read(definition, &tree))
         return STATUS_INTERNAL;
+    definition->version = tree_number(&tree, "Version");
+    table->time_to_live =
+        tree_text(tree_member(description, "TimeToLiveSpecification"), "AttributeName");
     definition->is_protected = tree_truth(description, "DeletionProtectionEnabled");
     definition->record_key = record_definition_key(table->name, arena);
     return bytes_given(definition->record_key) ? STATUS_OK : STATUS_NO_MEMORY;
@@ -86,6 +89,14 @@ enum status definition_decode(struct bytes record, struct definition **out)
     }
     *out = definition;
     return STATUS_OK;
+}
+
+bool definition_is_of(const struct definition *definition, struct bytes record)
+{
+    struct bytes one, other;
+    return bytes_equal(record, definition->record) ||
+           (bytes_given(record) && item_find(record, BYTES_LITERAL("Id"), &one) &&
+            item_find(definition->record, BYTES_LITERAL("Id"), &other) && bytes_equal(one, other));
 }
 
 struct definition *definition_ref(struct definition *definition)

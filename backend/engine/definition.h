@@ -22,6 +22,7 @@ struct definition {
     struct partition_map partitions;
     struct partition_map *index_partitions; /* of each of table.indexes */
     struct bytes record_key, record;        /* as stored */
+    uint64_t version;                       /* counts up with every change */
     bool is_protected;                      /* DeletionProtectionEnabled */
     struct arena arena;                     /* holds the above */
     /* Atomic. `state` is set before the deletion is handed to the store, and a token is loaded
@@ -47,6 +48,33 @@ MUST_CHECK enum status definition_check(struct bytes request, struct arena *aren
 /* The record; arena memory, BYTES_NONE without. */
 struct bytes definition_encode(const struct definition_input *input, uint32_t id,
                                uint64_t created_at_ms, uint32_t partitions, struct arena *arena);
+
+/* What changes a definition. */
+struct definition_change {
+    enum { CHANGE_TABLE, CHANGE_TIME_TO_LIVE, CHANGE_FILLED } kind;
+    struct bytes request; /* UpdateTable's or UpdateTimeToLive's map */
+    struct bytes index;   /* that is filled now */
+};
+
+/* The record after a change.
+ * next_id  for a new index; counted up if it is used
+ * record   arena memory
+ * Errors: STATUS_VALIDATION, STATUS_RESOURCE_NOT_FOUND, STATUS_LIMIT_EXCEEDED with DynamoDB's
+ * texts, STATUS_NO_MEMORY. Source: API reference, UpdateTable, UpdateTimeToLive. */
+MUST_CHECK enum status definition_update(const struct definition *definition,
+                                         const struct definition_change *change, uint32_t *next_id,
+                                         struct arena *arena, struct bytes *record,
+                                         struct error *error);
+
+/* True if a record (may be not given) is of the same table, changed or not. */
+bool definition_is_of(const struct definition *definition, struct bytes record);
+
+/* DescribeTimeToLive's reply body. BYTES_NONE without memory. */
+struct bytes definition_describe_time_to_live(const struct definition *definition,
+                                              struct arena *arena);
+
+/* A map of one member, whose value is encoded. BYTES_NONE without memory. */
+struct bytes definition_wrap(const char *member, struct bytes value, struct arena *arena);
 
 /* One reference goes to the caller. Errors: STATUS_INTERNAL (not a definition), STATUS_NO_MEMORY.
  */

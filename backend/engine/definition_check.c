@@ -122,7 +122,7 @@ enum status definition_check_keys(const struct value *definitions, const struct 
     return STATUS_OK;
 }
 
-static enum status check_billing(const struct value *request, struct error *error)
+enum status definition_check_billing(const struct value *request, struct error *error)
 {
     struct bytes mode = tree_text(request, "BillingMode");
     const struct value *throughput = tree_member(request, "ProvisionedThroughput");
@@ -174,7 +174,7 @@ static enum status check_request(const struct value *request, struct error *erro
     if (status == STATUS_OK)
         status = definition_check_keys(definitions, keys, error);
     if (status == STATUS_OK)
-        status = check_billing(request, error);
+        status = definition_check_billing(request, error);
     return status == STATUS_OK ? definition_indexes_check(request, error) : status;
 }
 

@@ -406,6 +406,8 @@ static bool describe_index(const struct definition *definition, size_t at,
     tree_add(&members, "KeySchema", *tree_member(given, "KeySchema"));
     tree_add(&members, "Projection", *tree_member(given, "Projection"));
     if (!index->is_local) {
+        if (!index->is_ready)
+            tree_add(&members, "Backfilling", (struct value){.type = VALUE_BOOL, .truth = true});
         tree_add(&members, "IndexStatus",
                  tree_of_text(bytes_text(index->is_ready ? "ACTIVE" : "CREATING")));
         if (!add_throughput(given, arena, &members))

@@ -18,6 +18,9 @@ const struct value *definition_find(const struct value *definitions, struct byte
 MUST_CHECK enum status definition_check_keys(const struct value *definitions,
                                              const struct value *keys, struct error *error);
 
+/* BillingMode and ProvisionedThroughput, of a request or a description. */
+MUST_CHECK enum status definition_check_billing(const struct value *request, struct error *error);
+
 /* ---- definition_index.c ---- */
 
 /* The indexes of a CreateTable request, whose own keys are known to be right.

@@ -32,7 +32,8 @@ static bool publish_locked(struct engine *engine, struct definition *added,
 {
     const struct definition *there =
         added == NULL ? NULL : catalog_find(engine->catalog, added->table.name);
-    if (there != NULL && there->table.id >= added->table.id)
+    if (there != NULL && (there->table.id > added->table.id ||
+                          (there->table.id == added->table.id && there->version >= added->version)))
         return true;
     struct catalog *next = catalog_change(engine->catalog, added, removed);
     if (next == NULL)
@@ -126,14 +127,14 @@ static void finish(struct action *action)
 {
     struct call *call = action->call;
     struct engine_lane *lane = action->lane;
-    struct definition *held = (struct definition *)(uintptr_t)call->pin;
+    struct catalog *held = (struct catalog *)(uintptr_t)call->pin;
     struct buffer page = action->page;
     lane->pending--;
     call->pin = NULL;
     call->complete(call);
     return_page(lane, &page);
     keep_page_small(lane);
-    definition_unref(held);
+    catalog_unref(held);
 }
 
 static void finish_if_done(struct action *action, enum submit submit)
@@ -176,12 +177,12 @@ static uint64_t next_random(struct engine_lane *lane)
     return lane->random;
 }
 
-/* Holds the definition that the request is bound to for as long as the call is pending. */
+/* Holds the definitions that the request is bound to for as long as the call is pending. */
 static void pin(struct action *action)
 {
-    struct definition *before = (struct definition *)(uintptr_t)action->call->pin;
-    action->call->pin = action->definition == NULL ? NULL : definition_ref(action->definition);
-    definition_unref(before);
+    struct catalog *before = (struct catalog *)(uintptr_t)action->call->pin;
+    action->call->pin = catalog_ref(action->lane->catalog);
+    catalog_unref(before);
 }
 
 static void retry_run(struct task *task)
@@ -201,7 +202,7 @@ static void retry_run(struct task *task)
 }
 
 /* Again after a while, within the deadline; with jitter, or those who conflict meet again. */
-static enum submit retry(struct action *action)
+enum submit action_retry(struct action *action)
 {
     struct engine_lane *lane = action->lane;
     const struct call *call = action->call;
@@ -217,6 +218,19 @@ static enum submit retry(struct action *action)
     action->retry.run = retry_run;
     lane->env.after(lane->env.worker, delay_us, &action->retry);
     return SUBMIT_PENDING;
+}
+
+/* Somebody else's change: of another lane, which publishes it soon, or of another daemon. */
+enum submit action_outdated(struct action *action, struct bytes record)
+{
+    struct definition *found;
+    enum status status = definition_decode(record, &found);
+    if (status != STATUS_OK)
+        return action_fail(action, status);
+    bool is_published = found->table.id != action->definition->table.id ||
+                        engine_publish(action->lane->engine, found, NULL);
+    definition_unref(found);
+    return is_published ? action_retry(action) : action_fail(action, STATUS_NO_MEMORY);
 }
 
 enum submit action_refuse(struct action *action)
@@ -240,7 +254,7 @@ static enum submit commit_is_over(struct action *action)
         action->commit_failed(action);
     switch (outcome) {
     case KV_CONFLICT:
-        return retry(action);
+        return action_retry(action);
     case KV_REFUSED:
         return action->commit_refused != NULL ? action->commit_refused(action)
                                               : action_refuse(action);
@@ -284,6 +298,10 @@ static const struct {
     [OPERATION_TRANSACT_GET_ITEMS] = {transact_get_begin, true},
     [OPERATION_TRANSACT_WRITE_ITEMS] = {transact_write_begin, true},
     [OPERATION_CREATE_TABLE] = {create_table_begin, true},
+    [OPERATION_UPDATE_TABLE] = {update_table_begin, true},
+    [OPERATION_UPDATE_TIME_TO_LIVE] = {update_time_to_live_begin, true},
+    [OPERATION_DESCRIBE_TIME_TO_LIVE] = {describe_time_to_live_begin, false},
+    [OPERATION_FILL_INDEX] = {fill_index_begin, true},
     [OPERATION_DESCRIBE_TABLE] = {describe_table_begin, true},
     [OPERATION_LIST_TABLES] = {list_tables_begin, false},
     [OPERATION_DELETE_TABLE] = {delete_table_begin, true},

@@ -9,7 +9,7 @@ static struct bytes table_name_of(const struct action *action)
     return action->call->request.table_name;
 }
 
-static enum submit no_such_table(struct action *action)
+enum submit tables_no_such(struct action *action)
 {
     struct bytes name = table_name_of(action);
     struct error *error = &action->call->reply.error;
@@ -21,8 +21,7 @@ static enum submit no_such_table(struct action *action)
     return action_fail(action, status);
 }
 
-/* All zero; NULL without memory. */
-static struct partition_totals *new_totals(size_t count, struct arena *arena)
+struct partition_totals *totals_new(size_t count, struct arena *arena)
 {
     struct partition_totals *totals = arena_alloc(arena, count * sizeof *totals);
     if (totals != NULL)
@@ -36,7 +35,7 @@ static enum submit describe(struct action *action, const struct definition *defi
     struct reply *reply = &action->call->reply;
     size_t count = 1 + definition->table.index_count;
     if (action->totals == NULL)
-        action->totals = new_totals(count, action->call->arena);
+        action->totals = totals_new(count, action->call->arena);
     if (action->totals == NULL)
         return action_fail(action, STATUS_NO_MEMORY);
     reply->body =
@@ -160,30 +159,45 @@ static bool total_visit(struct kv_read *read, struct bytes key, struct bytes val
 {
     (void)key;
     struct action *action = read->owner;
-    partition_total(&action->totals[action->totals_read], value);
+    partition_total(&action->totals[action->totals_at], value);
     return true;
 }
 
-static enum submit describe_table_done(struct action *action);
+static enum submit totals_next(struct action *action);
 
 /* Counters of the table, then of one index after the other: each is a range of its own. */
 static enum submit read_totals(struct action *action)
 {
     const struct table *table = &action->definition->table;
-    size_t at = action->totals_read;
+    size_t at = action->totals_at;
     uint32_t id = at == 0 ? table->id : table->indexes[at - 1].id;
     if (!record_counters_range(id, action->call->arena, &action->read.low, &action->read.high))
         return action_fail(action, STATUS_NO_MEMORY);
     action->read.visit = total_visit;
-    action->read_done = describe_table_done;
+    action->read_done = totals_next;
     return action_read(action);
+}
+
+static enum submit totals_next(struct action *action)
+{
+    if (++action->totals_at <= action->definition->table.index_count)
+        return read_totals(action);
+    return action->totals_done(action);
+}
+
+enum submit totals_read(struct action *action, step_fn done)
+{
+    action->totals = totals_new(1 + action->definition->table.index_count, action->call->arena);
+    if (action->totals == NULL)
+        return action_fail(action, STATUS_NO_MEMORY);
+    action->totals_at = 0;
+    action->totals_done = done;
+    return read_totals(action);
 }
 
 static enum submit describe_table_done(struct action *action)
 {
     bool is_active = atomic_load(&action->definition->state) == DEFINITION_ACTIVE;
-    if (++action->totals_read <= action->definition->table.index_count)
-        return read_totals(action);
     action->call->reply.commit = action->read.commit;
     return describe(action, action->definition, "Table", is_active ? "ACTIVE" : "DELETING");
 }
@@ -192,11 +206,8 @@ enum submit describe_table_begin(struct action *action)
 {
     action->definition = catalog_find(action->lane->catalog, table_name_of(action));
     if (action->definition == NULL)
-        return no_such_table(action);
-    action->totals = new_totals(1 + action->definition->table.index_count, action->call->arena);
-    if (action->totals == NULL)
-        return action_fail(action, STATUS_NO_MEMORY);
-    return read_totals(action);
+        return tables_no_such(action);
+    return totals_read(action, describe_table_done);
 }
 
 /* ---- ListTables ---- */
@@ -249,8 +260,9 @@ enum submit list_tables_begin(struct action *action)
 static enum kv_outcome delete_table_recompute(struct kv_commit *commit)
 {
     struct action *action = commit->owner;
-    if (bytes_equal(action->reads[READ_NAME].value, action->definition->record))
-        return KV_DONE;
+    struct bytes found = action->reads[READ_NAME].value;
+    if (definition_is_of(action->definition, found))
+        return bytes_equal(found, action->definition->record) ? KV_DONE : KV_CONFLICT;
     commit->status = error_set(&action->call->reply.error, STATUS_RESOURCE_NOT_FOUND,
                                "Requested resource not found");
     return KV_REFUSED;
@@ -334,7 +346,11 @@ static enum submit delete_table_read_done(struct action *action)
 {
     struct definition *definition = action->definition;
     struct reply *reply = &action->call->reply;
+    struct bytes found = action->reads[READ_NAME].value;
     struct touched *touched;
+    bool is_there = definition_is_of(definition, found);
+    if (is_there && !bytes_equal(found, definition->record))
+        return action_outdated(action, found);
     if (!fill_deletion(action, &touched))
         return action_fail(action, STATUS_NO_MEMORY);
     if (!claim(action))
@@ -344,11 +360,11 @@ static enum submit delete_table_read_done(struct action *action)
                                      "is being deleted: %.*s",
                                      (int)definition->table.name.size,
                                      (const char *)definition->table.name.data));
-    if (!bytes_equal(action->reads[READ_NAME].value, definition->record)) {
+    if (!is_there) {
         /* An earlier deletion had an unknown outcome, and did happen. */
         if (!engine_publish(action->lane->engine, NULL, definition))
             atomic_store(&definition->state, DEFINITION_DOUBTFUL);
-        return no_such_table(action);
+        return tables_no_such(action);
     }
     reply->touched = touched;
     reply->touched_count = 1 + definition->table.index_count;
@@ -359,7 +375,7 @@ enum submit delete_table_begin(struct action *action)
 {
     action->definition = catalog_find(action->lane->catalog, table_name_of(action));
     if (action->definition == NULL)
-        return no_such_table(action);
+        return tables_no_such(action);
     if (action->definition->is_protected)
         return action_fail(action,
                            error_set(&action->call->reply.error, STATUS_VALIDATION,

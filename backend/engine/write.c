@@ -109,6 +109,19 @@ static enum status make_entry(const struct secondary_index *index, struct bytes 
     return shown_size(index, item, arena, &out->size);
 }
 
+enum status index_entry_of(const struct secondary_index *index, struct bytes item,
+                           struct item_key primary, struct arena *arena, struct item_key *place,
+                           struct bytes *value, size_t *size)
+{
+    struct index_entry entry;
+    struct error error;
+    enum status status = make_entry(index, item, true, primary, arena, &entry, &error);
+    *place = entry.key;
+    *value = entry.value;
+    *size = entry.size;
+    return status;
+}
+
 static bool write_entry(struct write_plan *plan, const struct secondary_index *index,
                         struct item_key key, struct bytes value, struct arena *arena)
 {
@@ -152,8 +165,24 @@ static bool move_entry(struct write_plan *plan, const struct secondary_index *in
                          count_entry(plan, index, partitions, new->key, &enter, arena));
 }
 
-static enum status plan_indexes(const struct item_write *write, struct bytes old,
-                                struct write_plan *plan, struct arena *arena, struct error *error)
+/* Of an index that is being filled, an item that has not been brought in yet has left no place. */
+static bool find_place(struct item_write *write, const struct secondary_index *index,
+                       struct index_entry *before, struct arena *arena)
+{
+    if (index->is_ready || !bytes_given(before->key.bytes))
+        return true;
+    struct bytes key = record_item_key(index->id, hash_partition(item_key_partition(before->key)),
+                                       before->key.bytes, arena);
+    bool is_read = write->place != NULL && bytes_equal(write->place->key, key);
+    if (!is_read)
+        write->lacks = key;
+    else if (!bytes_given(write->place->value))
+        before->key.bytes = BYTES_NONE;
+    return bytes_given(key);
+}
+
+static enum status plan_indexes(struct item_write *write, struct bytes old, struct write_plan *plan,
+                                struct arena *arena, struct error *error)
 {
     const struct table *table = &write->definition->table;
     struct item_key primary = write->request->item_key;
@@ -163,6 +192,8 @@ static enum status plan_indexes(const struct item_write *write, struct bytes old
         enum status status = make_entry(index, old, true, primary, arena, &before, error);
         if (status == STATUS_OK)
             status = make_entry(index, write->new_item, false, primary, arena, &after, error);
+        if (status == STATUS_OK && !find_place(write, index, &before, arena))
+            status = STATUS_NO_MEMORY;
         if (status == STATUS_OK && !move_entry(plan, index, &write->definition->index_partitions[i],
                                                &before, &after, arena))
             status = STATUS_NO_MEMORY;
@@ -247,7 +278,7 @@ static enum status fail_condition(struct item_write *write, struct bytes old, st
 static enum status compute(struct item_write *write, struct write_plan *plan, struct arena *arena)
 {
     struct error *error = &write->error;
-    if (!bytes_equal(write->definition_record->value, write->definition->record))
+    if (!definition_is_of(write->definition, write->definition_record->value))
         return error_set(error, STATUS_RESOURCE_NOT_FOUND, "Requested resource not found");
     struct bytes old = write->item->value;
     size_t size = 0;
@@ -284,6 +315,7 @@ static enum status compute_all(struct action *action, struct write_plan *plan)
         struct item_write *write = &action->items[i];
         write->error.text[0] = '\0';
         write->failed = BYTES_NONE;
+        write->lacks = BYTES_NONE;
         write->error.status = compute(write, plan, arena);
         if (first == STATUS_OK)
             first = write->error.status;
@@ -324,6 +356,27 @@ static bool plans_are_alike(const struct write_plan *a, const struct write_plan 
     return true;
 }
 
+/* The record of a definition that has changed since its item was bound to it; NULL: of none. */
+static const struct kv_record *find_outdated(const struct action *action)
+{
+    for (size_t i = 0; i < action->item_count; i++) {
+        const struct item_write *write = &action->items[i];
+        const struct kv_record *record = write->definition_record;
+        if (definition_is_of(write->definition, record->value) &&
+            !bytes_equal(record->value, write->definition->record))
+            return record;
+    }
+    return NULL;
+}
+
+static bool lacks_places(const struct action *action)
+{
+    for (size_t i = 0; i < action->item_count; i++)
+        if (bytes_given(action->items[i].lacks))
+            return true;
+    return false;
+}
+
 /* Only without indexes is it sure from the beginning that the same keys will be written. */
 static bool keys_may_change(const struct action *action)
 {
@@ -339,13 +392,13 @@ static enum kv_outcome recompute(struct kv_commit *commit)
     struct write_plan fresh = {.capacity = 0};
     struct write_plan *plan = keys_may_change(action) ? &fresh : &action->plan;
     enum status status;
-    if (once_was_done(action, &status))
-        return KV_CONFLICT; /* whose answer its lane gives */
+    if (find_outdated(action) != NULL || once_was_done(action, &status))
+        return KV_CONFLICT; /* its lane knows more, or has the answer */
     commit->status = compute_all(action, plan);
     if (commit->status != STATUS_OK)
         return KV_REFUSED;
     if (plan == &fresh) {
-        if (!plans_are_alike(&action->plan, &fresh))
+        if (lacks_places(action) || !plans_are_alike(&action->plan, &fresh))
             return KV_CONFLICT;
         memcpy(commit->writes, fresh.writes, fresh.write_count * sizeof *fresh.writes);
         memcpy(commit->counters, fresh.counters, fresh.counter_count * sizeof *fresh.counters);
@@ -379,6 +432,35 @@ static enum submit items_done(struct action *action)
     return action->items_done(action);
 }
 
+static enum submit items_read(struct action *action);
+
+/* The places that have to be read before it is known what is left in an index being filled. */
+static enum submit read_places(struct action *action)
+{
+    struct kv_record *first = action->item_reads + action->item_read_count;
+    for (size_t i = 0; i < action->item_count; i++) {
+        struct item_write *write = &action->items[i];
+        if (!bytes_given(write->lacks))
+            continue;
+        write->place = action->item_reads + action->item_read_count++;
+        *write->place = (struct kv_record){.key = write->lacks};
+    }
+    memset(&action->read, 0, sizeof action->read);
+    action->read.records = first;
+    action->read.count = (size_t)(action->item_reads + action->item_read_count - first);
+    action->read_done = items_read;
+    return action_read(action);
+}
+
+static struct definition *find_definition(const struct action *action,
+                                          const struct kv_record *record)
+{
+    size_t i = 0;
+    while (action->items[i].definition_record != record)
+        i++;
+    return (struct definition *)(uintptr_t)action->items[i].definition;
+}
+
 static enum submit items_read(struct action *action)
 {
     struct reply *reply = &action->call->reply;
@@ -387,9 +469,16 @@ static enum submit items_read(struct action *action)
         reply->body = body_nil;
         return status == STATUS_OK ? SUBMIT_DONE : action_fail(action, status);
     }
+    const struct kv_record *outdated = find_outdated(action);
+    if (outdated != NULL) {
+        action->definition = find_definition(action, outdated);
+        return action_outdated(action, outdated->value);
+    }
     status = compute_all(action, &action->plan);
     if (status != STATUS_OK)
         return refuse_items(action, status);
+    if (lacks_places(action))
+        return read_places(action);
     if (action->item_count > 1 && action->new_bytes > TRANSACT_BYTES_MAX)
         return transact_refused(action, STATUS_OK);
     struct kv_commit *commit = &action->commit;
@@ -440,7 +529,7 @@ static bool place_items(struct action *action)
     size_t count = action->item_count;
     if (action->item_reads == NULL)
         action->item_reads = arena_alloc(action->call->arena,
-                                         (2 * count + TOKEN_RECORDS) * sizeof *action->item_reads);
+                                         (3 * count + TOKEN_RECORDS) * sizeof *action->item_reads);
     if (action->item_reads == NULL)
         return false;
     action->definitions_at = count;

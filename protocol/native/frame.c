@@ -43,6 +43,9 @@ static const struct operation_row operations[OPERATIONS] = {
                                EVERYWHERE | CONDITIONAL | BIT(PARAMETER_UPDATE)},
     [OPERATION_BATCH_GET_ITEM] = {BIT(PARAMETER_PARTS), EVERYWHERE},
     [OPERATION_BATCH_WRITE_ITEM] = {BIT(PARAMETER_PARTS), EVERYWHERE},
+    [OPERATION_UPDATE_TABLE] = {BIT(PARAMETER_DEFINITION), EVERYWHERE},
+    [OPERATION_UPDATE_TIME_TO_LIVE] = {BIT(PARAMETER_DEFINITION), EVERYWHERE},
+    [OPERATION_DESCRIBE_TIME_TO_LIVE] = {BIT(PARAMETER_TABLE), EVERYWHERE},
     [OPERATION_TRANSACT_GET_ITEMS] = {BIT(PARAMETER_PARTS), EVERYWHERE},
     [OPERATION_TRANSACT_WRITE_ITEMS] = {BIT(PARAMETER_PARTS), EVERYWHERE | BIT(PARAMETER_TOKEN)},
 };
@@ -314,7 +317,7 @@ enum status frame_read_request(struct bytes frame, struct arena *arena, struct r
         !msgpack_read_uint(&cursor, &operation) || !msgpack_read_uint(&cursor, &request->id))
         return error_set(error, STATUS_MALFORMED,
                          "A frame is an array of operation, id and parameters");
-    if (operation >= OPERATIONS)
+    if (operation >= OPERATIONS_SPOKEN)
         return error_set(error, STATUS_UNKNOWN_OPERATION, "Unknown operation %llu",
                          (unsigned long long)operation);
     request->operation = (enum operation)operation;

@@ -65,7 +65,8 @@ static const struct file {
 } files[] = {{"items.cases", false},      {"queries.cases", false},      {"tables.cases", false},
              {"conditions.cases", false}, {"filters.cases", false},      {"updates.cases", false},
              {"freshness.cases", false},  {"indexes.cases", false},      {"scans.cases", false},
-             {"batches.cases", false},    {"transactions.cases", false}, {"cache.cases", true}};
+             {"batches.cases", false},    {"transactions.cases", false}, {"changes.cases", false},
+             {"cache.cases", true}};
 enum { FILES = sizeof files / sizeof files[0], TESTS_MAX = 512, STORES_MAX = 4 };
 
 struct test {

@@ -454,6 +454,32 @@ static void run_define(struct run *run, char *rest)
     session_call_deinit(&call);
 }
 
+/* UpdateTable and UpdateTimeToLive. */
+static void run_alter(struct run *run, enum operation operation, char *rest)
+{
+    struct session_call call;
+    session_call_init(&call, operation, NULL);
+    call.call.request.definition = session_plain(run->session, rest);
+    run_call(run, &call);
+    session_call_deinit(&call);
+}
+
+/* As the daemon does it: slice after slice, until the index is ready. */
+static void run_fill(struct run *run, char *rest)
+{
+    const char *table = take_word(&rest), *index = take_word(&rest);
+    struct bytes next = BYTES_NONE;
+    do {
+        struct session_call call;
+        session_call_init(&call, OPERATION_FILL_INDEX, table);
+        call.call.request.index_name = bytes_text(index);
+        call.call.request.start_key = next;
+        run_call(run, &call);
+        session_call_deinit(&call);
+        next = run->reply.body;
+    } while (run->reply.status == STATUS_OK && run->reply.count != 0);
+}
+
 static void run_create(struct run *run, char *rest)
 {
     const char *table = take_word(&rest), *partition = take_word(&rest), *sort = take_word(&rest);
@@ -512,6 +538,14 @@ static void run_request(struct run *run, const char *line, int i)
         run_parts(run, OPERATION_TRANSACT_WRITE_ITEMS, rest);
     else if (strcmp(verb, "describe") == 0)
         run_table(run, OPERATION_DESCRIBE_TABLE, rest);
+    else if (strcmp(verb, "alter") == 0)
+        run_alter(run, OPERATION_UPDATE_TABLE, rest);
+    else if (strcmp(verb, "live") == 0)
+        run_alter(run, OPERATION_UPDATE_TIME_TO_LIVE, rest);
+    else if (strcmp(verb, "describe-live") == 0)
+        run_table(run, OPERATION_DESCRIBE_TIME_TO_LIVE, rest);
+    else if (strcmp(verb, "fill") == 0)
+        run_fill(run, rest);
     else if (strcmp(verb, "drop") == 0)
         run_table(run, OPERATION_DELETE_TABLE, rest);
     else if (strcmp(verb, "list") == 0)

@@ -31,7 +31,9 @@
  *       -> reason ConditionalCheckFailed {..}   of each action in their order
  *       -> reason None
  *     define {..}                               CreateTable with plain JSON
- *     describe T    drop T    list [LIMIT [START]]
+ *     alter {..}    live {..}                   UpdateTable, UpdateTimeToLive, likewise
+ *     fill T INDEX                              what the daemon does of itself: a new index's items
+ *     describe T    describe-live T    drop T    list [LIMIT [START]]
  *       -> contains "ItemCount":2               of the body as plain JSON
  *     any request
  *       -> error ValidationException: part of the text
