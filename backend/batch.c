@@ -164,6 +164,29 @@ static void merge(struct reply *reply, const struct reply *part, bool is_first)
     reply->read_bytes += part->read_bytes;
 }
 
+/* Of all parts that were not hits. */
+static bool tell_capacity(struct batch *batch)
+{
+    struct call *call = batch->call;
+    size_t parts = call->request.part_count, count = 0;
+    for (size_t i = 0; i < parts; i++)
+        count += batch->parts[i].call.reply.consumed_count;
+    struct consumed *all = arena_alloc(call->arena, (count + 1) * sizeof *all);
+    if (all == NULL)
+        return false;
+    call->reply.consumed = all;
+    for (size_t i = 0; i < parts; i++) {
+        const struct reply *part = &batch->parts[i].call.reply;
+        if (part->consumed_count != 0)
+            memcpy(all + call->reply.consumed_count, part->consumed,
+                   part->consumed_count * sizeof *all);
+        call->reply.consumed_count += part->consumed_count;
+    }
+    capacity_tell(&call->request, &call->reply, call->arena);
+    call->reply.consumed_count = 0; /* they lie in the parts */
+    return true;
+}
+
 static enum submit finish(struct batch *batch)
 {
     struct call *call = batch->call;
@@ -189,6 +212,8 @@ static enum submit finish(struct batch *batch)
     }
     if (reply->verdict != VERDICT_HIT)
         reply->age_ms = 0;
+    if (call->request.capacity != CAPACITY_NONE && !tell_capacity(batch))
+        return call_fail(call, STATUS_NO_MEMORY);
     return encode(batch, call->request.operation == OPERATION_BATCH_GET_ITEM);
 }
 
@@ -201,13 +226,32 @@ static void free_parts(struct batch *batch)
 
 /* ---- the parts ---- */
 
+/* Its names are those of a definition that goes with the part's call. */
+static bool keep_consumed(struct part *part)
+{
+    struct reply *reply = &part->call.reply;
+    if (reply->consumed_count == 0)
+        return true;
+    struct consumed *kept = arena_alloc(&part->arena, reply->consumed_count * sizeof *kept);
+    for (size_t i = 0; kept != NULL && i < reply->consumed_count; i++) {
+        kept[i] = reply->consumed[i];
+        kept[i].table = arena_copy(&part->arena, kept[i].table);
+        if (bytes_given(kept[i].index))
+            kept[i].index = arena_copy(&part->arena, kept[i].index);
+        if (!bytes_given(kept[i].table))
+            return false;
+    }
+    reply->consumed = kept;
+    return kept != NULL;
+}
+
 static void keep_body(struct part *part)
 {
     struct reply *reply = &part->call.reply;
     if (reply->status != STATUS_OK)
         return;
     part->body = arena_copy(&part->arena, reply->body);
-    if (!bytes_given(part->body))
+    if (!bytes_given(part->body) || !keep_consumed(part))
         (void)call_fail(&part->call, STATUS_NO_MEMORY);
 }
 
@@ -236,6 +280,7 @@ static bool part_init(struct batch *batch, size_t i)
     part->batch = batch;
     part->call.request = call->request.parts[i];
     part->call.request.timeout_ms = call->request.timeout_ms;
+    part->call.request.capacity = call->request.capacity;
     part->call.arena = &part->arena;
     part->call.now_us = call->now_us;
     part->call.deadline_us = call->deadline_us;

@@ -47,7 +47,12 @@ struct reply {
     uint64_t commit;     /* commit number written, or that the read saw; 0: unknown */
     uint64_t read_bytes; /* DynamoDB size of what the store examined; what a hit would cost */
     struct bytes body;
-    struct bytes details;    /* of an error; arena memory */
+    struct bytes details; /* of an error; arena memory */
+    /* What the store was charged, where the request wants it, arena memory; of a hit nothing. */
+    struct consumed *consumed;
+    size_t consumed_count;
+    struct bytes capacity;   /* the same, encoded: ConsumedCapacity, of batches and transactions a
+                                list; not given: nothing was charged, or nobody asked */
     struct touched *touched; /* writes: `touched_count` of them, arena memory. TransactGetItems:
                                 what was seen */
     size_t touched_count;

@@ -4,6 +4,7 @@
  * fills the second part from the first and the table's definition. */
 #pragma once
 
+#include "protocol/capacity.h"
 #include "protocol/expression.h"
 
 /* Numbers are part of the native protocol and never change. */
@@ -97,8 +98,9 @@ struct request {
     struct bytes index_name;    /* Query, Scan; not given: the table itself */
     uint32_t segment, segments; /* Scan: Segment of TotalSegments; 0 segments: not given */
     bool has_segment;
-    bool wants_failed;  /* ReturnValuesOnConditionCheckFailure = ALL_OLD */
-    struct bytes token; /* TransactWriteItems: ClientRequestToken */
+    enum capacity_detail capacity; /* ReturnConsumedCapacity */
+    bool wants_failed;             /* ReturnValuesOnConditionCheckFailure = ALL_OLD */
+    struct bytes token;            /* TransactWriteItems: ClientRequestToken */
     /* Batches and transactions: `part_count` requests, each bound by itself; arena memory. */
     struct request *parts;
     size_t part_count;

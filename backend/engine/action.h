@@ -53,6 +53,7 @@ struct engine_lane {
 struct write_plan {
     struct kv_record *writes;
     struct kv_counter *counters;
+    struct consumed *consumed; /* what each counter is charged */
     struct touched *touched;
     size_t write_count, counter_count;
     size_t touched_count; /* the first of the writes */
@@ -156,6 +157,10 @@ enum submit action_commit(struct action *action);
 
 /* The reply of a commit that the store or its computation has refused. */
 enum submit action_refuse(struct action *action);
+/* Tells what a read of the action's table or of an index (may be NULL) was charged. False without
+ * memory. */
+MUST_CHECK bool action_charge(struct action *action, const struct secondary_index *index,
+                              uint64_t half_units);
 /* Error replies, in any step. */
 enum submit action_fail(struct action *action, enum status status);
 enum submit action_no_table(struct action *action);

@@ -31,6 +31,10 @@ static enum submit get_done(struct action *action)
     reply->count = bytes_given(item) ? 1 : 0;
     reply->read_bytes = bytes_given(item) ? item_size(item) : 0;
     reply->commit = action->read.commit;
+    if (action->call->request.capacity != CAPACITY_NONE &&
+        !action_charge(action, NULL,
+                       capacity_of_read(reply->read_bytes, action->call->request.is_consistent)))
+        return action_fail(action, STATUS_NO_MEMORY);
     return SUBMIT_DONE;
 }
 

@@ -197,6 +197,11 @@ static enum submit page_done(struct action *action)
     reply->count = action->count;
     reply->read_bytes = action->examined_bytes;
     reply->commit = action->read.commit;
+    const struct request *request = &action->call->request;
+    if (request->capacity != CAPACITY_NONE &&
+        !action_charge(action, request->index,
+                       capacity_of_read(action->examined_bytes, request->is_consistent)))
+        return action_fail(action, STATUS_NO_MEMORY);
     return SUBMIT_DONE;
 }
 

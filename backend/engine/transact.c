@@ -100,6 +100,23 @@ static bool tell_seen(struct action *action)
     return true;
 }
 
+static bool charge_reads(struct action *action)
+{
+    struct call *call = action->call;
+    size_t count = call->request.part_count;
+    struct consumed *consumed = arena_alloc(call->arena, count * sizeof *consumed);
+    for (size_t i = 0; consumed != NULL && i < count; i++) {
+        struct bytes item = action->item_reads[i].value;
+        consumed[i] = (struct consumed){
+            .table = call->request.parts[i].table->name,
+            .half_units = 2 * capacity_of_read(bytes_given(item) ? item_size(item) : 0, true)};
+    }
+    call->reply.consumed = consumed;
+    call->reply.consumed_count = consumed == NULL ? 0 : count;
+    capacity_tell(&call->request, &call->reply, call->arena);
+    return consumed != NULL;
+}
+
 static enum submit transact_get_done(struct action *action)
 {
     struct call *call = action->call;
@@ -114,6 +131,8 @@ static enum submit transact_get_done(struct action *action)
         return action_fail(action, refuse_size(&reply->error));
     reply->commit = action->read.commit;
     reply->body = take_buffer(&body, append_items(action, &body), call->arena);
+    if (call->request.capacity != CAPACITY_NONE && !charge_reads(action))
+        return action_fail(action, STATUS_NO_MEMORY);
     if (!bytes_given(reply->body) || !tell_seen(action))
         return action_fail(action, STATUS_NO_MEMORY);
     return SUBMIT_DONE;

@@ -27,8 +27,10 @@ static bool plan_init(struct write_plan *plan, size_t capacity, struct arena *ar
     if (capacity > plan->capacity) {
         plan->writes = arena_alloc(arena, capacity * sizeof *plan->writes);
         plan->counters = arena_alloc(arena, capacity * sizeof *plan->counters);
+        plan->consumed = arena_alloc(arena, capacity * sizeof *plan->consumed);
         plan->touched = arena_alloc(arena, capacity * sizeof *plan->touched);
-        if (plan->writes == NULL || plan->counters == NULL || plan->touched == NULL)
+        if (plan->writes == NULL || plan->counters == NULL || plan->consumed == NULL ||
+            plan->touched == NULL)
             return false;
         plan->capacity = capacity;
     }
@@ -57,13 +59,26 @@ static struct touched *plan_write(struct write_plan *plan, struct bytes key, str
     return &plan->touched[plan->write_count++];
 }
 
-static bool plan_count(struct write_plan *plan, uint32_t id, const struct partition_map *partitions,
-                       uint64_t hash, const struct partition_change *change, struct arena *arena)
+/* index  NULL: the table itself */
+static bool plan_count(struct write_plan *plan, const struct definition *definition,
+                       const struct secondary_index *index, uint64_t hash,
+                       const struct partition_change *change, struct arena *arena)
 {
     ensure(plan->counter_count < plan->capacity);
+    const struct table *table = &definition->table;
+    const struct partition_map *partitions =
+        index == NULL ? &definition->partitions
+                      : &definition->index_partitions[index - table->indexes];
+    struct consumed *consumed = &plan->consumed[plan->counter_count];
     struct kv_counter *counter = &plan->counters[plan->counter_count++];
     partition_count(counter, change);
-    counter->key = record_counter_key(id, partition_find(partitions, hash), arena);
+    counter->key = record_counter_key(index == NULL ? table->id : index->id,
+                                      partition_find(partitions, hash), arena);
+    *consumed = (struct consumed){.table = table->name,
+                                  .index = index == NULL ? BYTES_NONE : index->name,
+                                  .is_local = index != NULL && index->is_local,
+                                  .is_write = true,
+                                  .half_units = 2 * (uint64_t)counter->add[PARTITION_WRITE_UNITS]};
     return bytes_given(counter->key);
 }
 
@@ -134,18 +149,18 @@ static bool write_entry(struct write_plan *plan, const struct secondary_index *i
     return true;
 }
 
-static bool count_entry(struct write_plan *plan, const struct secondary_index *index,
-                        const struct partition_map *partitions, struct item_key key,
+static bool count_entry(struct write_plan *plan, const struct definition *definition,
+                        const struct secondary_index *index, struct item_key key,
                         const struct partition_change *change, struct arena *arena)
 {
-    return plan_count(plan, index->id, partitions, hash_partition(item_key_partition(key)), change,
+    return plan_count(plan, definition, index, hash_partition(item_key_partition(key)), change,
                       arena);
 }
 
 /* Leaves the old place and enters the new one; one write where they are the same, none where
  * nothing that the index holds has changed. */
-static bool move_entry(struct write_plan *plan, const struct secondary_index *index,
-                       const struct partition_map *partitions, const struct index_entry *old,
+static bool move_entry(struct write_plan *plan, const struct definition *definition,
+                       const struct secondary_index *index, const struct index_entry *old,
                        const struct index_entry *new, struct arena *arena)
 {
     bool was_there = bytes_given(old->key.bytes), is_there = bytes_given(new->key.bytes);
@@ -159,10 +174,10 @@ static bool move_entry(struct write_plan *plan, const struct secondary_index *in
         enter.old_size = 0;
     if (was_there && !stays &&
         (!write_entry(plan, index, old->key, BYTES_NONE, arena) ||
-         !count_entry(plan, index, partitions, old->key, &leave, arena)))
+         !count_entry(plan, definition, index, old->key, &leave, arena)))
         return false;
     return !is_there || (write_entry(plan, index, new->key, new->value, arena) &&
-                         count_entry(plan, index, partitions, new->key, &enter, arena));
+                         count_entry(plan, definition, index, new->key, &enter, arena));
 }
 
 /* Of an index that is being filled, an item that has not been brought in yet has left no place. */
@@ -194,8 +209,8 @@ static enum status plan_indexes(struct item_write *write, struct bytes old, stru
             status = make_entry(index, write->new_item, false, primary, arena, &after, error);
         if (status == STATUS_OK && !find_place(write, index, &before, arena))
             status = STATUS_NO_MEMORY;
-        if (status == STATUS_OK && !move_entry(plan, index, &write->definition->index_partitions[i],
-                                               &before, &after, arena))
+        if (status == STATUS_OK &&
+            !move_entry(plan, write->definition, index, &before, &after, arena))
             status = STATUS_NO_MEMORY;
         if (status != STATUS_OK)
             return status;
@@ -257,10 +272,8 @@ static enum status plan_item(struct item_write *write, struct bytes old, size_t 
                                       .is_there = bytes_given(write->new_item),
                                       .new_size = size};
     write->touched = plan_write(plan, write->item->key, write->new_item, &touched);
-    return plan_count(plan, definition->table.id, &definition->partitions, write->hash, &change,
-                      arena)
-               ? STATUS_OK
-               : STATUS_NO_MEMORY;
+    return plan_count(plan, definition, NULL, write->hash, &change, arena) ? STATUS_OK
+                                                                           : STATUS_NO_MEMORY;
 }
 
 static enum status fail_condition(struct item_write *write, struct bytes old, struct arena *arena)
@@ -402,6 +415,7 @@ static enum kv_outcome recompute(struct kv_commit *commit)
             return KV_CONFLICT;
         memcpy(commit->writes, fresh.writes, fresh.write_count * sizeof *fresh.writes);
         memcpy(commit->counters, fresh.counters, fresh.counter_count * sizeof *fresh.counters);
+        memcpy(action->plan.consumed, fresh.consumed, fresh.counter_count * sizeof *fresh.consumed);
         for (size_t i = 0; i < action->item_count; i++)
             if (action->items[i].touched != NULL)
                 action->items[i].touched =
@@ -420,6 +434,21 @@ static enum submit items_refused(struct action *action)
     return action_refuse(action);
 }
 
+/* A transaction writes everything twice. */
+static void tell_capacity(struct action *action)
+{
+    struct call *call = action->call;
+    struct write_plan *plan = &action->plan;
+    if (call->request.capacity == CAPACITY_NONE)
+        return;
+    bool is_transaction = call->request.operation == OPERATION_TRANSACT_WRITE_ITEMS;
+    for (size_t i = 0; is_transaction && i < plan->counter_count; i++)
+        plan->consumed[i].half_units *= 2;
+    call->reply.consumed = plan->consumed;
+    call->reply.consumed_count = plan->counter_count;
+    capacity_tell(&call->request, &call->reply, call->arena);
+}
+
 static enum submit items_done(struct action *action)
 {
     for (size_t i = 0; i < action->item_count; i++) {
@@ -429,6 +458,7 @@ static enum submit items_done(struct action *action)
         touched->is_image_known = true;
         touched->image = action->items[i].new_item;
     }
+    tell_capacity(action);
     return action->items_done(action);
 }
 

@@ -17,7 +17,7 @@ enum {
            BIT(PARAMETER_SELECT) | BIT(PARAMETER_LIMIT) | BIT(PARAMETER_START_KEY) |
            BIT(PARAMETER_INDEX),
     ACTION = ALIASES | BIT(PARAMETER_CONDITION) | BIT(PARAMETER_FAILED),
-    CONDITIONAL = ACTION | BIT(PARAMETER_RETURN_VALUES),
+    CONDITIONAL = ACTION | BIT(PARAMETER_RETURN_VALUES) | BIT(PARAMETER_CAPACITY),
     BY_KEY = BIT(PARAMETER_TABLE) | BIT(PARAMETER_KEY),
     BY_ITEM = BIT(PARAMETER_TABLE) | BIT(PARAMETER_ITEM),
 };
@@ -27,7 +27,7 @@ static const struct operation_row operations[OPERATIONS] = {
     [OPERATION_PING] = {0, EVERYWHERE},
     [OPERATION_GET_ITEM] = {BIT(PARAMETER_TABLE) | BIT(PARAMETER_KEY),
                             EVERYWHERE | BIT(PARAMETER_CONSISTENT) | BIT(PARAMETER_NAMES) |
-                                BIT(PARAMETER_PROJECTION)},
+                                BIT(PARAMETER_PROJECTION) | BIT(PARAMETER_CAPACITY)},
     [OPERATION_PUT_ITEM] = {BIT(PARAMETER_TABLE) | BIT(PARAMETER_ITEM), EVERYWHERE | CONDITIONAL},
     [OPERATION_DELETE_ITEM] = {BIT(PARAMETER_TABLE) | BIT(PARAMETER_KEY), EVERYWHERE | CONDITIONAL},
     [OPERATION_QUERY] = {BIT(PARAMETER_TABLE) | BIT(PARAMETER_KEY_CONDITION),
@@ -41,13 +41,14 @@ static const struct operation_row operations[OPERATIONS] = {
                         EVERYWHERE | PAGE | BIT(PARAMETER_SEGMENT) | BIT(PARAMETER_SEGMENTS)},
     [OPERATION_UPDATE_ITEM] = {BIT(PARAMETER_TABLE) | BIT(PARAMETER_KEY),
                                EVERYWHERE | CONDITIONAL | BIT(PARAMETER_UPDATE)},
-    [OPERATION_BATCH_GET_ITEM] = {BIT(PARAMETER_PARTS), EVERYWHERE},
-    [OPERATION_BATCH_WRITE_ITEM] = {BIT(PARAMETER_PARTS), EVERYWHERE},
+    [OPERATION_BATCH_GET_ITEM] = {BIT(PARAMETER_PARTS), EVERYWHERE | BIT(PARAMETER_CAPACITY)},
+    [OPERATION_BATCH_WRITE_ITEM] = {BIT(PARAMETER_PARTS), EVERYWHERE | BIT(PARAMETER_CAPACITY)},
     [OPERATION_UPDATE_TABLE] = {BIT(PARAMETER_DEFINITION), EVERYWHERE},
     [OPERATION_UPDATE_TIME_TO_LIVE] = {BIT(PARAMETER_DEFINITION), EVERYWHERE},
     [OPERATION_DESCRIBE_TIME_TO_LIVE] = {BIT(PARAMETER_TABLE), EVERYWHERE},
-    [OPERATION_TRANSACT_GET_ITEMS] = {BIT(PARAMETER_PARTS), EVERYWHERE},
-    [OPERATION_TRANSACT_WRITE_ITEMS] = {BIT(PARAMETER_PARTS), EVERYWHERE | BIT(PARAMETER_TOKEN)},
+    [OPERATION_TRANSACT_GET_ITEMS] = {BIT(PARAMETER_PARTS), EVERYWHERE | BIT(PARAMETER_CAPACITY)},
+    [OPERATION_TRANSACT_WRITE_ITEMS] = {BIT(PARAMETER_PARTS), EVERYWHERE | BIT(PARAMETER_TOKEN) |
+                                                                  BIT(PARAMETER_CAPACITY)},
 };
 
 /* What a batch or a transaction may be made of. */
@@ -113,6 +114,7 @@ static const char *const parameter_names[] = {
     [PARAMETER_PARTS] = "parts",
     [PARAMETER_TOKEN] = "ClientRequestToken",
     [PARAMETER_FAILED] = "ReturnValuesOnConditionCheckFailure",
+    [PARAMETER_CAPACITY] = "ReturnConsumedCapacity",
 };
 enum { PARAMETERS = sizeof parameter_names / sizeof parameter_names[0] };
 
@@ -223,6 +225,11 @@ static bool read_parameter(struct msgpack_cursor *cursor, enum frame_parameter p
         return msgpack_read_str(cursor, &request->token);
     case PARAMETER_FAILED:
         return read_bool(cursor, &request->wants_failed);
+    case PARAMETER_CAPACITY:
+        if (!read_choice(cursor, CAPACITY_DETAILS, &choice))
+            return false;
+        request->capacity = (enum capacity_detail)choice;
+        return true;
     }
     return false;
 }
@@ -348,8 +355,8 @@ static bool read_meta(struct msgpack_cursor *cursor, struct frame_reply *out)
         uint64_t key, number;
         if (!msgpack_read_uint(cursor, &key))
             return false;
-        if (key == META_DETAILS) {
-            if (!msgpack_skip(cursor, &out->details))
+        if (key == META_DETAILS || key == META_CAPACITY) {
+            if (!msgpack_skip(cursor, key == META_DETAILS ? &out->details : &out->capacity))
                 return false;
             continue;
         }
@@ -416,7 +423,7 @@ enum status frame_read_greeting(struct bytes body, struct frame_greeting *out)
 
 enum {
     HEAD_MAX = 9, /* longest head of a number, string, binary, array or map */
-    META_MAX = 2 + 3 * (1 + HEAD_MAX),
+    META_MAX = 3 + 3 * (1 + HEAD_MAX),
 };
 
 static uint8_t *put_big_endian(uint8_t *at, uint64_t number, int octets)
@@ -472,11 +479,12 @@ static uint8_t *put_meta(uint8_t *at, const struct request *request, const struc
         has_verdict && reply->verdict != VERDICT_MISS && reply->verdict != VERDICT_BYPASS;
     bool has_commit = request->wants_commit && reply->commit != 0;
     bool has_details = UNLIKELY(bytes_given(reply->details)) && reply->status != STATUS_OK;
-    if (!has_verdict && !has_commit && !has_details) {
+    bool has_capacity = UNLIKELY(bytes_given(reply->capacity));
+    if (!has_verdict && !has_commit && !has_details && !has_capacity) {
         *at++ = 0xc0;
         return at;
     }
-    *at++ = (uint8_t)(0x80 | (has_verdict + has_age + has_commit + has_details));
+    *at++ = (uint8_t)(0x80 | (has_verdict + has_age + has_commit + has_details + has_capacity));
     if (has_verdict) {
         *at++ = META_VERDICT;
         at = put_uint(at, reply->verdict);
@@ -493,6 +501,10 @@ static uint8_t *put_meta(uint8_t *at, const struct request *request, const struc
         *at++ = META_DETAILS;
         at = put_raw(at, reply->details);
     }
+    if (has_capacity) {
+        *at++ = META_CAPACITY;
+        at = put_raw(at, reply->capacity);
+    }
     return at;
 }
 
@@ -507,7 +519,7 @@ bool frame_write_reply(const struct request *request, const struct reply *reply,
 {
     bool is_error = reply->status != STATUS_OK;
     struct bytes body = is_error ? bytes_text(error_text(&reply->error)) : reply->body;
-    size_t details = is_error ? reply->details.size : 0;
+    size_t details = (is_error ? reply->details.size : 0) + reply->capacity.size;
     if (!buffer_reserve(out, FRAME_HEADER + 1 + 3 * HEAD_MAX + META_MAX + body.size + details))
         return false;
     uint8_t *start = out->data + out->size;
@@ -640,6 +652,8 @@ static struct outgoing outgoing_parameter(enum frame_parameter parameter,
         return out_str(request->token);
     case PARAMETER_FAILED:
         return out_true(request->wants_failed);
+    case PARAMETER_CAPACITY:
+        return out_number(request->capacity);
     }
     return (struct outgoing){.form = OUT_NONE};
 }

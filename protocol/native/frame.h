@@ -50,6 +50,7 @@ enum frame_parameter {
     PARAMETER_PARTS = 27,         /* array of [operation, parameters] */
     PARAMETER_TOKEN = 28,         /* str */
     PARAMETER_FAILED = 29,        /* bool: give back the item that fails a condition */
+    PARAMETER_CAPACITY = 30,      /* uint: enum capacity_detail */
 };
 
 /* Keys of a reply's meta map. */
@@ -58,6 +59,7 @@ enum frame_meta {
     META_AGE_MS = 1,  /* uint, with HIT and STALE */
     META_COMMIT = 2,  /* uint */
     META_DETAILS = 3, /* of an error: struct reply says of which */
+    META_CAPACITY = 4,
 };
 
 /* Keys of the body of a reply to Hello. */
@@ -83,8 +85,9 @@ struct frame_reply {
     enum verdict verdict;
     uint32_t age_ms;
     uint64_t commit;
-    struct bytes body;    /* one MessagePack value; the text of an error is its contents */
-    struct bytes details; /* of an error, one MessagePack value; not given: none */
+    struct bytes body;     /* one MessagePack value; the text of an error is its contents */
+    struct bytes details;  /* of an error, one MessagePack value; not given: none */
+    struct bytes capacity; /* likewise; what was consumed */
 };
 
 /* Length of the frame that `header` begins, header included. */

@@ -232,6 +232,8 @@ static void run_call(struct run *run, struct session_call *call)
     run->reply = call->call.reply;
     if (bytes_given(call->body))
         run->reply.body = arena_copy(&run->session->arena, call->body);
+    if (bytes_given(call->call.reply.capacity))
+        run->reply.capacity = arena_copy(&run->session->arena, call->call.reply.capacity);
     if (bytes_given(call->call.reply.details))
         run->reply.details = arena_copy(&run->session->arena, call->call.reply.details);
     run->operation = call->call.request.operation;
@@ -283,6 +285,9 @@ static bool run_option(struct run *run, struct request *request, const char *wor
         request->update = bytes_text(take_enclosed(rest));
     else if (strcmp(word, "show") == 0)
         request->projection = bytes_text(take_enclosed(rest));
+    else if (strcmp(word, "capacity") == 0)
+        request->capacity =
+            strcmp(take_word(rest), "INDEXES") == 0 ? CAPACITY_INDEXES : CAPACITY_TOTAL;
     else if (strcmp(word, "failed") == 0)
         request->wants_failed = true;
     else if (strcmp(word, "consistent") == 0)
@@ -404,6 +409,10 @@ static void run_parts(struct run *run, enum operation operation, char *rest)
     bool is_understood = true;
     while (*skip_blanks(rest) != '\0' && is_understood) {
         const char *verb = take_word(&rest);
+        if (strcmp(verb, "capacity") == 0) {
+            is_understood = run_option(run, request, verb, &rest);
+            continue;
+        }
         if (strcmp(verb, "token") == 0) {
             request->token = bytes_text(take_word(&rest));
             continue;
@@ -747,8 +756,23 @@ static const char *take_verdict(struct run *run)
     return last + 8;
 }
 
+/* The last line that is expected may be "consumed JSON" or "consumed nothing". */
+static void check_capacity(struct run *run)
+{
+    const char *last = run->expected_count == 0 ? "" : run->expected[run->expected_count - 1];
+    if (strncmp(last, "consumed ", 9) != 0)
+        return;
+    run->expected_count--;
+    const char *found = bytes_given(run->reply.capacity)
+                            ? session_plain_json(run->session, run->reply.capacity)
+                            : "nothing";
+    if (strcmp(found, last + 9) != 0)
+        fail_run(run, "consumed %s\n    must have consumed %s", found, last + 9);
+}
+
 static void check_reply(struct run *run)
 {
+    check_capacity(run);
     const char *first = run->expected_count == 0 ? "" : run->expected[0];
     if (strncmp(first, "error ", 6) == 0) {
         check_error(run, first + 6);

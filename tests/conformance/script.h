@@ -21,6 +21,8 @@
  *     put T {..} if ".." failed                 ReturnValuesOnConditionCheckFailure
  *       -> error ConditionalCheckFailedException
  *       -> failed {..}                          the item that failed it
+ *     get T {KEY} capacity TOTAL                ReturnConsumedCapacity: or INDEXES; any request
+ *       -> consumed {..}                        ConsumedCapacity, or nothing; the last line
  *     batch-get get T {KEY} show ".." ; get T {KEY} consistent
  *       -> {..}                                 for each key in their order, or absent
  *     batch-write put T {ITEM} ; delete T {KEY}
