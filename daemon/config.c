@@ -1,6 +1,7 @@
 #include "daemon/config.h"
 
 #include "protocol/ensure.h"
+#include "protocol/sigv4.h"
 
 #include <ini.h>
 
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum type { TEXT, LIST, COUNT, SIZE, TIME, SWITCH, CHOICE };
+enum type { TEXT, LIST, KEYS, COUNT, SIZE, TIME, SWITCH, CHOICE };
 
 struct option_row {
     const char *name; /* with underscores */
@@ -19,6 +20,11 @@ struct option_row {
     enum type type;
     bool can_reload;
 };
+
+static bool is_list(enum type type)
+{
+    return type == LIST || type == KEYS;
+}
 
 static const struct option_row options[] = {
 #define OPTION(name, type, fallback, least, most, reload, help)                                    \
@@ -109,6 +115,20 @@ static bool parse_list(const char *text, struct config_list *out)
     return out->count > 0;
 }
 
+/* None is a list, too. */
+static bool parse_keys(const char *text, struct config_list *out)
+{
+    if (text[0] != '\0' && !parse_list(text, out))
+        return false;
+    for (size_t i = 0; i < out->count; i++) {
+        size_t id = strcspn(out->texts[i], ":/");
+        size_t secret = out->texts[i][id] == ':' ? strlen(out->texts[i] + id + 1) : 0;
+        if (id == 0 || id > SIGV4_PART_MAX || secret == 0 || secret > SIGV4_SECRET_MAX)
+            return false;
+    }
+    return true;
+}
+
 static void free_list(struct config_list *list)
 {
     for (size_t i = 0; i < list->count; i++)
@@ -160,6 +180,8 @@ static bool parse(struct config *config, const struct option_row *row, const cha
         return text[0] != '\0';
     case LIST:
         return parse_list(text, field(config, row));
+    case KEYS:
+        return parse_keys(text, field(config, row));
     case COUNT:
         return parse_units(config, row, count_units, text);
     case SIZE:
@@ -180,6 +202,7 @@ static void describe(const struct option_row *row, char *out, size_t size)
     static const char *const kinds[] = {
         [TEXT] = "a text",
         [LIST] = "URLs",
+        [KEYS] = "AKID:SECRET",
         [COUNT] = "a number",
         [SIZE] = "a size such as 64M",
         [TIME] = "a time such as 500ms, 10s, 5m or 0",
@@ -227,7 +250,7 @@ static bool set(struct source *source, const struct option_row *row, const char 
     char expected[160];
     describe(row, expected, sizeof expected);
     (void)snprintf(source->error, source->error_size, "%s: %s: got \"%s\", expected %s", where,
-                   row->name, text, expected);
+                   row->name, row->type == KEYS ? "..." : text, expected); /* no secrets in logs */
     return false;
 }
 
@@ -417,7 +440,7 @@ void config_destroy(struct config **config)
     for (size_t i = 0; i < OPTIONS; i++) {
         if (options[i].type == TEXT)
             free(*(char **)field(*config, &options[i]));
-        else if (options[i].type == LIST)
+        else if (is_list(options[i].type))
             free_list(field(*config, &options[i]));
     }
     free(*config);
@@ -437,21 +460,33 @@ static bool lists_equal(const struct config_list *a, const struct config_list *b
     return is_equal;
 }
 
-void config_reload(struct config *into, const struct config *from,
+/* What is not taken goes with `from`. */
+static void take_over(const struct option_row *row, void *held, void *wanted)
+{
+    if (is_list(row->type)) {
+        struct config_list before = *(struct config_list *)held;
+        *(struct config_list *)held = *(struct config_list *)wanted;
+        *(struct config_list *)wanted = before;
+    } else {
+        memcpy(held, wanted, scalar_size(row->type));
+    }
+}
+
+void config_reload(struct config *into, struct config *from,
                    void (*tell)(const char *name, bool is_reloaded))
 {
     for (size_t i = 0; i < OPTIONS; i++) {
         const struct option_row *row = &options[i];
         void *held = field(into, row);
-        const void *wanted = (const char *)from + row->offset;
-        bool is_equal = row->type == TEXT   ? strcmp(*(char **)held, *(char *const *)wanted) == 0
-                        : row->type == LIST ? lists_equal(held, wanted)
-                                            : memcmp(held, wanted, scalar_size(row->type)) == 0;
+        void *wanted = field(from, row);
+        bool is_equal = row->type == TEXT    ? strcmp(*(char **)held, *(char *const *)wanted) == 0
+                        : is_list(row->type) ? lists_equal(held, wanted)
+                                             : memcmp(held, wanted, scalar_size(row->type)) == 0;
         if (is_equal)
             continue;
-        ensure(!row->can_reload || (row->type != TEXT && row->type != LIST));
+        ensure(!row->can_reload || row->type != TEXT);
         if (row->can_reload)
-            memcpy(held, wanted, scalar_size(row->type));
+            take_over(row, held, wanted);
         tell(row->name, row->can_reload);
     }
 }

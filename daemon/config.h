@@ -19,6 +19,7 @@ struct config_list {
 struct config {
 #define CONFIG_FIELD_TEXT                                       char *
 #define CONFIG_FIELD_LIST                                       struct config_list
+#define CONFIG_FIELD_KEYS                                       struct config_list
 #define CONFIG_FIELD_COUNT                                      uint64_t
 #define CONFIG_FIELD_SIZE                                       uint64_t
 #define CONFIG_FIELD_TIME                                       uint64_t
@@ -49,9 +50,9 @@ MUST_CHECK enum config_result config_read(int argument_count, char **arguments,
                                           char *error, size_t error_size);
 void config_destroy(struct config **config);
 
-/* Takes over what SIGHUP may change from `from` into `into`, and calls `tell` for each setting that
- * differs: reloaded or needing a restart. */
-void config_reload(struct config *into, const struct config *from,
+/* Takes over what SIGHUP may change from `from` into `into`, which gives its own for it, and calls
+ * `tell` for each setting that differs: reloaded or needing a restart. */
+void config_reload(struct config *into, struct config *from,
                    void (*tell)(const char *name, bool is_reloaded));
 
 void config_help(FILE *out);

@@ -508,7 +508,11 @@ static size_t process(struct connection *connection, struct bytes input)
 {
     struct worker *worker = connection->worker;
     struct lane *lane = worker->lane;
+    struct wire_session *session = &connection->session;
     size_t done = 0, used;
+    session->keys = atomic_load_explicit(&worker->options.limits->keys, memory_order_acquire);
+    if (session->keys != NULL)
+        session->unix_s = clock_wall_ms() / 1000;
     do {
         lane->ops->lane_begin(lane);
         used = serve_frames(connection, bytes_of(input.data + done, input.size - done));

@@ -9,6 +9,7 @@
 #include "daemon/worker.h"
 #include "protocol/encoding/msgpack.h"
 #include "protocol/ensure.h"
+#include "protocol/sigv4.h"
 
 #include <event2/event.h>
 #include <event2/listener.h>
@@ -61,6 +62,7 @@ struct server {
     struct event *signals[3];
     struct backend *backend; /* the cache over the engine */
     struct limits limits;
+    struct key_set *key_sets; /* the one that is published first */
     struct worker *workers[WORKERS_MAX];
     struct stats *stats[WORKERS_MAX];
     unsigned worker_count, next_worker;
@@ -98,6 +100,63 @@ static void apply_limits(struct server *server)
     log_level_set((enum log_level)config->log_level);
 }
 
+/* ---- access keys ---- */
+
+/* Keys as workers see them. Earlier sets stay until the end: a worker may be looking at one. */
+struct key_set {
+    struct key_set *next;
+    struct access_keys keys;
+    struct access_key list[];
+};
+
+/* text  "AKID:SECRET", config.c has made sure */
+static void read_key(const char *text, struct access_key *out)
+{
+    char *copy = strdup(text);
+    ensure(copy != NULL);
+    size_t id = strcspn(copy, ":");
+    *out = (struct access_key){bytes_of(copy, id), bytes_text(copy + id + 1)};
+}
+
+static bool keys_are(const struct key_set *set, const struct config_list *list)
+{
+    size_t count = set == NULL ? 0 : set->keys.count;
+    bool are_equal = count == list->count;
+    for (size_t i = 0; are_equal && i < count; i++)
+        are_equal = strcmp((const char *)set->list[i].id.data, list->texts[i]) == 0;
+    return are_equal;
+}
+
+static void apply_keys(struct server *server)
+{
+    const struct config_list *list = &server->config->access_key;
+    if (keys_are(server->key_sets, list))
+        return;
+    struct key_set *set = malloc(sizeof *set + list->count * sizeof set->list[0]);
+    ensure(set != NULL);
+    for (size_t i = 0; i < list->count; i++)
+        read_key(list->texts[i], &set->list[i]);
+    set->keys = (struct access_keys){set->list, list->count};
+    set->next = server->key_sets;
+    server->key_sets = set;
+    atomic_store_explicit(&server->limits.keys, list->count == 0 ? NULL : &set->keys,
+                          memory_order_release);
+}
+
+static void forget_keys(struct server *server)
+{
+    while (server->key_sets != NULL) {
+        struct key_set *set = server->key_sets;
+        server->key_sets = set->next;
+        for (size_t i = 0; i < set->keys.count; i++) {
+            char *text = (char *)(uintptr_t)set->list[i].id.data;
+            explicit_bzero(text, strlen(text));
+            free(text);
+        }
+        free(set);
+    }
+}
+
 static struct cache_policy policy_of(const struct config *config)
 {
     return (struct cache_policy){
@@ -125,6 +184,7 @@ static void reload(struct server *server)
     config_reload(server->config, fresh, tell_reload);
     config_destroy(&fresh);
     apply_limits(server);
+    apply_keys(server);
     struct cache_policy policy = policy_of(server->config);
     cache_policy_set(server->backend, &policy);
     log_line(LOG_LEVEL_INFO, "reloaded", "%s", "");
@@ -532,6 +592,7 @@ static void raise_file_limit(uint64_t connections)
 static bool start(struct server *server)
 {
     apply_limits(server);
+    apply_keys(server);
     raise_file_limit(server->config->max_connections);
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     server->worker_count = (unsigned)server->config->workers;
@@ -561,6 +622,7 @@ static void stop(struct server *server)
     housekeeper_stop(&server->housekeeper);
     if (server->backend != NULL)
         server->backend->ops->close(&server->backend);
+    forget_keys(server);
     for (size_t i = 0; i < 3; i++)
         if (server->signals[i] != NULL)
             event_free(server->signals[i]);

@@ -22,6 +22,9 @@ struct limits {
     atomic_uint_fast64_t memory_max;            /* bytes of `memory`, and as many of `frames` */
     atomic_uint_fast64_t connections, requests; /* there are now */
     atomic_uint_fast64_t memory; /* of requests that wait, and of replies that were not taken */
+    /* Published: whose requests over HTTP are taken; NULL: everybody's. Stays until all workers are
+     * gone. */
+    _Atomic(const struct access_keys *) keys;
     atomic_uint_fast64_t frames; /* bytes kept for frames that have not come whole */
 };
 

@@ -16,10 +16,14 @@ enum wire_result {
 };
 
 /* What a protocol remembers of one connection. Zeroed at start but for the limits. */
+struct access_keys;
+
 struct wire_session {
-    size_t frame_max;  /* constant: largest frame taken */
-    uint32_t version;  /* agreed; 0: no greeting yet */
-    uint32_t features; /* agreed */
+    size_t frame_max;               /* constant: largest frame taken */
+    const struct access_keys *keys; /* sigv4.h: who may ask; NULL or none: whoever does */
+    uint64_t unix_s;                /* the time, if there are keys */
+    uint32_t version;               /* agreed; 0: no greeting yet */
+    uint32_t features;              /* agreed */
     bool is_last;      /* set with every REQUEST and ANSWERED: the connection closes once that is
                           answered and everything is sent */
     uint64_t requests; /* decoded so far, for protocols whose requests have no number */

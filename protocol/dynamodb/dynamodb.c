@@ -1,6 +1,7 @@
 /* dynamodb.c - DynamoDB's API over HTTP/1.1 as a wire protocol: SPEC.md. */
 #include "protocol/dynamodb/http1.h"
 #include "protocol/dynamodb/operations.h"
+#include "protocol/dynamodb/signature.h"
 #include "protocol/hash.h"
 
 #include <zlib.h>
@@ -35,9 +36,9 @@ static enum status refuse_gzip(struct error *error)
 /* What the end of a gzip file says of its size, which may be a lie. */
 static size_t announced_size(struct bytes packed)
 {
-    const uint8_t *end = packed.data + packed.size;
     if (packed.size < 4)
         return 0;
+    const uint8_t *end = packed.data + packed.size;
     return end[-4] | (size_t)end[-3] << 8 | (size_t)end[-2] << 16 | (size_t)end[-1] << 24;
 }
 
@@ -197,8 +198,13 @@ static enum wire_result read_message(const struct answer *answer, struct http1_m
     *request = (struct request){.id = answer->id, .wants_verdict = true};
     if (!operations_find(message->target, &request->operation))
         return refuse_target(answer, message->target);
+    const struct wire_session *session = answer->session;
     struct error error;
-    enum status status = unpack_body(message, arena, answer->session->frame_max, &error);
+    enum status status = STATUS_OK;
+    if (UNLIKELY(session->keys != NULL && session->keys->count != 0))
+        status = signature_check(session->keys, session->unix_s, message, arena, &error);
+    if (status == STATUS_OK)
+        status = unpack_body(message, arena, session->frame_max, &error);
     if (status == STATUS_OK)
         status = operations_read(message->body, arena, request, &error);
     if (status != STATUS_OK)

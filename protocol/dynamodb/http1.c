@@ -225,7 +225,7 @@ static enum http1_result read_front(struct partial *partial, struct bytes input,
                                     struct error *error)
 {
     *partial = (struct partial){.is_continued = partial->is_continued};
-    *message = (struct http1_message){0};
+    *message = (struct http1_message){.head = input};
     http_parser_init(&partial->parser, HTTP_REQUEST);
     struct run run = {.partial = partial,
                       .input = input,
@@ -269,6 +269,44 @@ enum http1_result http1_read(struct wire_session *session, struct bytes input, s
     }
     memcpy(session->state, &partial, sizeof partial);
     return result;
+}
+
+/* ---- what a message says ---- */
+
+static struct bytes trim(struct bytes bytes)
+{
+    while (bytes.size != 0 && strchr(" \t\r", bytes.data[bytes.size - 1]) != NULL)
+        bytes.size--;
+    while (bytes.size != 0 && strchr(" \t", bytes.data[0]) != NULL)
+        bytes = bytes_of(bytes.data + 1, bytes.size - 1);
+    return bytes;
+}
+
+/* Takes a line, its end too, from the front of `rest`. */
+static struct bytes take_line(struct bytes *rest)
+{
+    const uint8_t *end = rest->size == 0 ? NULL : memchr(rest->data, '\n', rest->size);
+    size_t size = end == NULL ? rest->size : (size_t)(end - rest->data);
+    struct bytes line = bytes_of(rest->data, size);
+    *rest = bytes_of(rest->data + size + (end != NULL), rest->size - size - (end != NULL));
+    return line;
+}
+
+bool http1_next_field(struct bytes head, struct bytes *rest, struct bytes *name,
+                      struct bytes *value)
+{
+    if (!bytes_given(*rest)) {
+        *rest = head;
+        while (rest->size != 0 && trim(take_line(rest)).size == 0)
+            continue; /* empty lines may stand before the request line */
+    }
+    struct bytes line = take_line(rest);
+    const uint8_t *colon = line.size == 0 ? NULL : memchr(line.data, ':', line.size);
+    if (colon == NULL)
+        return false;
+    *name = bytes_of(line.data, (size_t)(colon - line.data));
+    *value = trim(bytes_of(colon + 1, line.size - name->size - 1));
+    return true;
 }
 
 struct bytes http1_path(struct bytes url)

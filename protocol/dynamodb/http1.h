@@ -22,6 +22,7 @@ struct http1_message {
     struct bytes target;           /* X-Amz-Target; not given: no such field */
     struct bytes content_encoding; /* likewise */
     struct bytes body;             /* chunks joined, still compressed */
+    struct bytes head;             /* request line, header fields, and whatever is behind them */
     bool is_last;                  /* no other request is wanted on this connection */
     bool must_say_alive;           /* a client of HTTP/1.0 wants the connection to stay */
     bool expects_continue;         /* waits for 100 Continue before it sends the body */
@@ -46,6 +47,13 @@ MUST_CHECK enum http1_result http1_read(struct wire_session *session, struct byt
                                         size_t body_max, struct arena *arena,
                                         struct http1_message *out, size_t *used, size_t *needed,
                                         struct error *error);
+
+/* The header fields of a request, one after the other.
+ * head  of a message: well-formed
+ * rest  where to go on; begins as BYTES_NONE
+ * value without blanks at its ends. False behind the last one. */
+bool http1_next_field(struct bytes head, struct bytes *rest, struct bytes *name,
+                      struct bytes *value);
 
 /* The path of a request's target without its query; BYTES_NONE if it is no target. */
 struct bytes http1_path(struct bytes url);

@@ -198,6 +198,10 @@ static struct bytes error_space(enum status status)
         return BYTES_LITERAL("com.amazon.coral.validate#");
     case STATUS_MALFORMED:
     case STATUS_UNKNOWN_OPERATION:
+    case STATUS_MISSING_TOKEN:
+    case STATUS_INCOMPLETE_SIGNATURE:
+    case STATUS_UNRECOGNIZED_CLIENT:
+    case STATUS_INVALID_SIGNATURE:
         return BYTES_LITERAL("com.amazon.coral.service#");
     case STATUS_THROTTLED:
         return BYTES_LITERAL("com.amazon.coral.availability#");

@@ -18,6 +18,7 @@ RULES = [
     ("protocol/encoding/msgpack.c", ["protocol/"], ["msgpack"]),
     ("protocol/dynamodb/", ["protocol/"], ["http_parser.h", "zlib.h"]),
     ("protocol/hash.c", ["protocol/"], ["xxhash.h"]),
+    ("protocol/sigv4.c", ["protocol/"], ["openssl/"]),
     ("protocol/", ["protocol/"], []),
     ("backend/rocksdb/", ["protocol/", "backend/lane.h", "backend/engine/kv.h", "backend/rocksdb/"],
      ["rocksdb/"]),

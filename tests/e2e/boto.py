@@ -9,10 +9,12 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import zlib
 from decimal import Decimal
@@ -30,7 +32,7 @@ from daemon import Daemon  # noqa: E402
 AWS = os.path.abspath(sys.argv.pop(2)) if len(sys.argv) > 2 else "aws"
 PROGRAM = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "mudaxd"
 
-SETTINGS = {"region_name": "us-east-1", "aws_access_key_id": "nobody", "aws_secret_access_key": "checks this",
+SETTINGS = {"region_name": "us-east-1", "aws_access_key_id": "nobody", "aws_secret_access_key": "checks/this+or=",
             "config": botocore.config.Config(retries={"max_attempts": 0}, max_pool_connections=20)}
 
 
@@ -40,13 +42,16 @@ class OverHttp(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="mudax-boto-")
         self.daemon = Daemon(PROGRAM, self.folder, "--store", self.store, "--cache-memory", "32M", "--store-memory", "32M",
-                             "--listen", "http://127.0.0.1:0")
+                             "--listen", "http://127.0.0.1:0", *self.arguments())
         self.native = self.daemon.start()
         with open(os.path.join(self.folder, "mudaxd.log"), encoding="utf8") as file:
             self.port = int(re.search(r'url="http://127.0.0.1:0" port=(\d+)', file.read()).group(1))
         self.url = f"http://127.0.0.1:{self.port}"
         self.client = boto3.client("dynamodb", endpoint_url=self.url, **SETTINGS)
         self.resource = boto3.resource("dynamodb", endpoint_url=self.url, **SETTINGS)
+
+    def arguments(self):
+        return ()
 
     def tearDown(self):
         self.native.close()
@@ -405,9 +410,8 @@ class Cli(OverHttp):
         self.assertIn("(ResourceNotFoundException)", self.aws("describe-table", "--table-name", "None"))
 
 
-class Wire(OverHttp):
-    """What SDKs do not do, or not so that one can see it."""
-    store = "memory:?delay=20ms"
+class Raw(OverHttp):
+    """Bytes, without an SDK."""
 
     @staticmethod
     def request(operation, body, *fields):
@@ -432,6 +436,11 @@ class Wire(OverHttp):
         if body:
             self.assertEqual(int(fields["x-amz-crc32"]), zlib.crc32(body))
         return status, fields, body
+
+
+class Wire(Raw):
+    """What SDKs do not do, or not so that one can see it."""
+    store = "memory:?delay=20ms"
 
     def test_replies_come_in_the_order_of_requests(self):
         self.table(sort=None)
@@ -527,6 +536,54 @@ class Wire(OverHttp):
             self.assertEqual(stream.read(), b"")
             connection.close()
         self.assertEqual(self.client.list_tables()["TableNames"], [])
+
+
+class Signed(Raw):
+    """With keys: they are in a file, which SIGHUP makes the daemon read again."""
+
+    def write_keys(self, *keys):
+        with open(os.path.join(self.folder, "mudaxd.ini"), "w", encoding="utf8") as file:
+            file.writelines(f"access_key = {key}\n" for key in keys)
+
+    def arguments(self):
+        self.write_keys("nobody:checks/this+or=")
+        return ("--config", os.path.join(self.folder, "mudaxd.ini"))
+
+    def client_with(self, key, secret):
+        return boto3.client("dynamodb", endpoint_url=self.url, **{
+            **SETTINGS, "aws_access_key_id": key, "aws_secret_access_key": secret})
+
+    def test_who_has_no_key_is_refused(self):
+        table = self.table()
+        item = {"p": "k", "s": "\u00e9", "n": [1, {"x": None}]}
+        table.put_item(Item=item)
+        self.assertEqual(table.get_item(Key={"p": "k", "s": "\u00e9"})["Item"], item)
+        self.assertEqual(self.client_with("nobody", "checks/this+or=").list_tables()["TableNames"], ["Shop"])
+        self.assertIn("does not match", self.refused(
+            "InvalidSignatureException", self.client_with("nobody", "checks that").list_tables))
+        self.assertIn("security token", self.refused(
+            "UnrecognizedClientException", self.client_with("somebody", "checks/this+or=").list_tables))
+        connection, stream = self.connect()
+        connection.sendall(self.request("ListTables", {}) + b"GET / HTTP/1.1\r\n\r\n")
+        status, _, body = self.reply(stream)
+        self.assertEqual(status, 400)
+        self.assertIn("#MissingAuthenticationTokenException", json.loads(body)["__type"])
+        self.assertEqual(self.reply(stream)[0], 200)
+        connection.close()
+
+    def test_keys_are_read_again(self):
+        self.write_keys("new:secret", "newer:secret")
+        self.daemon.process.send_signal(signal.SIGHUP)
+        client = self.client_with("new", "secret")
+        until = time.monotonic() + 10
+        while True:
+            try:
+                self.assertEqual(client.list_tables()["TableNames"], [])
+                break
+            except botocore.exceptions.ClientError:
+                self.assertLess(time.monotonic(), until)
+        self.refused("UnrecognizedClientException", self.client.list_tables)
+        self.assertEqual(self.client_with("newer", "secret").list_tables()["TableNames"], [])
 
 
 if __name__ == "__main__":

@@ -2,13 +2,14 @@
  * request holds can be told in a reply; no byte is read beyond the end. */
 #include "protocol/encoding/json.h"
 #include "protocol/hash.h"
+#include "protocol/sigv4.h"
 #include "protocol/wire.h"
 
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { FRAME_MAX = 4096, HEAP_MAX = 1 << 20 };
+enum { FRAME_MAX = 4096, HEAP_MAX = 1 << 20, NOW = 1704067200 /* 2024-01-01 */ };
 
 static void need(bool is_right)
 {
@@ -85,9 +86,10 @@ static uint64_t hash_of(const struct request *request)
 }
 
 /* Gives the stream `step` bytes more at a time. Returns a hash of all that was asked for. */
-static uint64_t run(const uint8_t *data, size_t size, size_t step, size_t *left)
+static uint64_t run(const uint8_t *data, size_t size, size_t step, const struct access_keys *keys,
+                    size_t *left)
 {
-    struct wire_session session = {.frame_max = FRAME_MAX};
+    struct wire_session session = {.frame_max = FRAME_MAX, .keys = keys, .unix_s = NOW};
     struct buffer out = {0};
     struct arena arena;
     uint64_t hash = 0;
@@ -128,11 +130,15 @@ static uint64_t run(const uint8_t *data, size_t size, size_t step, size_t *left)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    static const struct access_key key = {
+        BYTES_LITERAL("AKIDEXAMPLE"), BYTES_LITERAL("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")};
+    static const struct access_keys all = {&key, 1};
     if (size < 1)
         return 0;
     size_t left_whole, left_cut;
-    uint64_t whole = run(data + 1, size - 1, SIZE_MAX / 2, &left_whole);
-    uint64_t cut = run(data + 1, size - 1, 1 + data[0] % 64, &left_cut);
+    const struct access_keys *keys = data[0] < 128 ? NULL : &all;
+    uint64_t whole = run(data + 1, size - 1, SIZE_MAX / 2, keys, &left_whole);
+    uint64_t cut = run(data + 1, size - 1, 1 + data[0] % 64, keys, &left_cut);
     /* What is wrong with a head is mostly seen once it is whole. */
     need(whole == cut && (left_whole == left_cut || left_whole == SIZE_MAX));
     return 0;

@@ -162,6 +162,30 @@ static void a_mistake_in_the_file_names_file_and_line(void **state)
     assert_refused(READ("--config", "no/such/file"), "no/such/file: cannot be read");
 }
 
+static void access_keys_are_repeatable_and_told_to_nobody(void **state)
+{
+    (void)state;
+    struct outcome outcome = READ("--workers", "1");
+    assert_int_equal(outcome.config->access_key.count, 0);
+    config_destroy(&outcome.config);
+    outcome = READ("--access-key", "AKID:se/c+ret=", "--access-key=OTHER:s:t");
+    assert_int_equal(outcome.result, CONFIG_OK);
+    assert_int_equal(outcome.config->access_key.count, 2);
+    assert_string_equal(outcome.config->access_key.texts[0], "AKID:se/c+ret=");
+    assert_string_equal(outcome.config->access_key.texts[1], "OTHER:s:t");
+    config_destroy(&outcome.config);
+    char *path = write_file("access_key = A:b\naccess_key = C:d\n");
+    outcome = READ("--config", path);
+    (void)unlink(path);
+    assert_int_equal(outcome.result, CONFIG_OK);
+    assert_int_equal(outcome.config->access_key.count, 2);
+    config_destroy(&outcome.config);
+    static char *const wrong[] = {"AKID", ":secret", "AKID:", "a/b:secret"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_refused(READ("--access-key", wrong[i]),
+                       "access_key: got \"...\", expected AKID:SECRET");
+}
+
 static char told[512];
 
 static void tell(const char *name, bool is_reloaded)
@@ -185,6 +209,13 @@ static void reload_takes_what_it_can_and_names_the_rest(void **state)
     told[0] = '\0';
     config_reload(before.config, before.config, tell);
     assert_string_equal(told, "");
+    config_destroy(&after.config);
+    after = READ("--workers", "1", "--store", "memory:", "--cache=off", "--item-ttl", "1s",
+                 "--access-key", "A:b");
+    config_reload(before.config, after.config, tell);
+    assert_string_equal(told, "access_key+ ");
+    assert_int_equal(before.config->access_key.count, 1);
+    assert_int_equal(after.config->access_key.count, 0);
     config_destroy(&before.config);
     config_destroy(&after.config);
 }
@@ -199,6 +230,7 @@ int main(void)
         cmocka_unit_test(the_file_can_be_named_in_the_environment),
         cmocka_unit_test(a_wrong_value_names_its_place_and_what_was_expected),
         cmocka_unit_test(a_mistake_in_the_file_names_file_and_line),
+        cmocka_unit_test(access_keys_are_repeatable_and_told_to_nobody),
         cmocka_unit_test(reload_takes_what_it_can_and_names_the_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -539,6 +539,9 @@ static void what_cannot_be_served_is_refused_by_name(void **state)
         {"POST / HTTP/1.1\r\nX-Amz-Target: DynamoDB_20120810.ListTables\r\n"
          "Content-Encoding: br\r\nContent-Length: 2\r\n\r\n{}",
          BAD, SERIALIZATION, "Content-Encoding must be gzip"},
+        {"POST / HTTP/1.1\r\nX-Amz-Target: DynamoDB_20120810.ListTables\r\n"
+         "Content-Encoding: gzip\r\n\r\n",
+         BAD, SERIALIZATION, "The body is not what Content-Encoding: gzip says"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         check_refused(&cases[i], WIRE_ANSWERED);
