@@ -484,6 +484,7 @@ static enum status open_parts(struct cache *cache, const struct cache_options *o
         return STATUS_NO_MEMORY;
     struct shard_options shard_options = {.index = &cache->index,
                                           .share_bytes = options->memory_bytes >> cache->shard_bits,
+                                          .eviction = options->eviction,
                                           .memory = &cache->memory,
                                           .totals = &cache->totals};
     shard_options.stripe_count = STRIPES_MIN;

@@ -16,12 +16,17 @@ struct cache_policy {
     uint32_t negative_ttl_max_ms; /* absent items: the item TTL, at most this */
 };
 
+/* Whose place is taken: policy_NAME.c. */
+enum cache_eviction { CACHE_EVICTION_CAS3, CACHE_EVICTION_S3FIFO };
+enum { CACHE_EVICTIONS = 2 };
+
 struct cache_options {
     size_t memory_bytes;  /* all of it: entries, index, ghosts, flights, what waits to be freed */
     uint32_t threads;     /* lanes expected; sizes the shards */
     uint64_t seed;        /* random bits for the hash secret */
     uint64_t now_us;      /* monotonic; ages count from here */
     uint32_t waiters_max; /* joined to one flight; beyond it: pass through */
+    enum cache_eviction eviction;
     struct cache_policy policy;
 };
 

@@ -69,7 +69,6 @@ struct cache {
     /* Atomic, relaxed. */
     atomic_uint_fast64_t quiet_until_us; /* no fill and no joining before: the ring was full */
     atomic_uint_fast64_t epoch_lag_us, evacuations;
-    atomic_bool is_starved; /* a fill found no slot of its class */
 };
 
 struct waiting;

@@ -2,16 +2,6 @@
 
 #include "protocol/ensure.h"
 
-/* Front of a chunk; flags at SLOT_FLAGS_AT like everywhere. */
-struct chunk {
-    uint32_t next;  /* handle, 0: the last */
-    uint32_t owner; /* handle of the head entry */
-    uint8_t unused[SLOT_FLAGS_AT - 8];
-    atomic_uchar flags;
-    uint8_t unused_end;
-    uint8_t data[];
-};
-
 _Static_assert(offsetof(struct chunk, flags) == SLOT_FLAGS_AT, "flags of every slot");
 
 uint8_t *entry_key_begin(uint8_t *key, enum entry_kind kind, uint32_t table_id)
@@ -42,18 +32,35 @@ static size_t front_size_needed(const struct entry_source *source)
     return sizeof(struct page_head) + source->interval.low.size + source->interval.high.size;
 }
 
-static bool is_large(const struct memory *memory, size_t head_size, size_t body_size)
+/* Where a body lies: all of it in the head, or the end of it in chunks, which are full but for the
+ * last. So little more than the head's slot is rounded. */
+struct split {
+    size_t head_slot; /* bytes wanted */
+    size_t in_head;   /* of the body */
+    size_t chunks;
+};
+
+/* The handle of the first chunk follows key and front, at an address where it is read whole. */
+static size_t aligned_for_handle(size_t size)
 {
-    return head_size + body_size > memory_slot_max(memory);
+    return (size + sizeof(uint32_t) - 1) & ~(sizeof(uint32_t) - 1);
+}
+
+static struct split split_of(const struct memory *memory, size_t head_size, size_t body_size)
+{
+    size_t slot_max = memory_slot_max(memory), room = chunk_room(memory);
+    if (head_size + body_size <= slot_max)
+        return (struct split){.head_slot = head_size + body_size, .in_head = body_size};
+    head_size = aligned_for_handle(head_size) + sizeof(uint32_t);
+    size_t chunks = (body_size - (slot_max - head_size) + room - 1) / room;
+    size_t in_head = body_size > chunks * room ? body_size - chunks * room : 0;
+    return (struct split){.head_slot = head_size + in_head, .in_head = in_head, .chunks = chunks};
 }
 
 static size_t slots_size(const struct memory *memory, size_t head_size, size_t body_size)
 {
-    if (!is_large(memory, head_size, body_size))
-        return memory_slot_size(memory, head_size + body_size);
-    size_t room = chunk_room(memory);
-    return memory_slot_size(memory, head_size + sizeof(uint32_t)) +
-           (body_size + room - 1) / room * memory_slot_max(memory);
+    struct split split = split_of(memory, head_size, body_size);
+    return memory_slot_size(memory, split.head_slot) + split.chunks * memory_slot_max(memory);
 }
 
 size_t entry_size_needed(const struct memory *memory, const struct entry_source *source)
@@ -61,15 +68,21 @@ size_t entry_size_needed(const struct memory *memory, const struct entry_source 
     size_t head_size = ENTRY_HEADER + (size_t)source->probe->key_size + front_size_needed(source);
     if (source->body.size > ENTRY_VALUE_MAX || source->interval.low.size >= PAGE_HIGH_NONE ||
         source->interval.high.size >= PAGE_HIGH_NONE ||
-        head_size + sizeof(uint32_t) > memory_slot_max(memory))
+        aligned_for_handle(head_size) + sizeof(uint32_t) > memory_slot_max(memory))
         return 0;
     return slots_size(memory, head_size, source->body.size);
 }
 
-size_t entry_size(const struct memory *memory, const struct entry *entry)
+static struct split split_of_entry(const struct memory *memory, const struct entry *entry)
 {
     size_t head_size = ENTRY_HEADER + (size_t)entry->key_size + front_size(entry);
-    return slots_size(memory, head_size, entry->value_size);
+    return split_of(memory, head_size, entry->value_size);
+}
+
+size_t entry_size(const struct memory *memory, const struct entry *entry)
+{
+    struct split split = split_of_entry(memory, entry);
+    return memory_slot_size(memory, split.head_slot) + split.chunks * memory_slot_max(memory);
 }
 
 static const uint8_t *front_of(const struct entry *entry)
@@ -97,38 +110,46 @@ static uint8_t *front_write(uint8_t *at, const struct entry_source *source)
     return at + interval->high.size;
 }
 
+static _Atomic(uint32_t) *chunks_of(const struct entry *entry)
+{
+    size_t head_size = ENTRY_HEADER + (size_t)entry->key_size + front_size(entry);
+    return (_Atomic(uint32_t) *)(void *)((uint8_t *)entry + aligned_for_handle(head_size));
+}
+
 static uint32_t first_chunk(const struct entry *entry)
 {
-    uint32_t handle;
-    memcpy(&handle, front_of(entry) + front_size(entry), sizeof handle);
-    return handle;
+    return atomic_load_explicit(chunks_of(entry), memory_order_acquire);
+}
+
+static uint32_t next_chunk(const struct chunk *chunk)
+{
+    return atomic_load_explicit((_Atomic(uint32_t) *)&chunk->next, memory_order_acquire);
 }
 
 static void chunks_drop(struct memory *memory, uint32_t handle)
 {
     while (handle != 0) {
         struct chunk *chunk = memory_at(memory, handle);
-        handle = chunk->next;
+        handle = next_chunk(chunk);
         memory_sub(&memory->live, memory_free(memory, chunk));
     }
 }
 
-/* Builds the list of chunks from its end, so that every chunk knows the next. */
+/* Builds the list of chunks of the body's end from its end, so that every chunk knows the next. */
 static bool chunks_make(struct memory *memory, const struct entry *owner, struct bytes body,
-                        uint32_t *first)
+                        const struct split *split, uint32_t *first)
 {
-    size_t room = chunk_room(memory);
+    size_t room = chunk_room(memory), end = body.size;
     uint32_t next = 0;
-    size_t end = body.size;
-    while (end > 0) {
-        size_t begin = (end - 1) / room * room;
+    for (size_t left = split->chunks; left > 0; left--) {
+        size_t begin = split->in_head + (left - 1) * room;
         struct chunk *chunk = memory_alloc(memory, memory_slot_max(memory));
         if (chunk == NULL) {
             chunks_drop(memory, next);
             return false;
         }
-        chunk->next = next;
-        chunk->owner = memory_handle(memory, owner);
+        atomic_init(&chunk->next, next);
+        atomic_init(&chunk->owner, memory_handle(memory, owner));
         memcpy(chunk->data, body.data + begin, end - begin);
         next = memory_handle(memory, chunk);
         end = begin;
@@ -143,13 +164,13 @@ struct entry *entry_make(struct memory *memory, const struct entry_source *sourc
         return NULL;
     const struct entry *probe = source->probe;
     size_t head_size = ENTRY_HEADER + (size_t)probe->key_size + front_size_needed(source);
-    bool large = is_large(memory, head_size, source->body.size);
-    struct entry *entry =
-        memory_alloc(memory, head_size + (large ? sizeof(uint32_t) : source->body.size));
+    struct split split = split_of(memory, head_size, source->body.size);
+    bool large = split.chunks != 0;
+    struct entry *entry = memory_alloc(memory, split.head_slot);
     if (entry == NULL)
         return NULL;
     uint32_t chunks = 0;
-    if (large && !chunks_make(memory, entry, source->body, &chunks)) {
+    if (large && !chunks_make(memory, entry, source->body, &split, &chunks)) {
         memory_sub(&memory->live, memory_free(memory, entry));
         return NULL;
     }
@@ -166,19 +187,19 @@ struct entry *entry_make(struct memory *memory, const struct entry_source *sourc
     uint8_t *at = entry->key + entry->key_size;
     if (entry_kind(entry) == ENTRY_PAGE)
         at = front_write(at, source);
-    if (large)
-        memcpy(at, &chunks, sizeof chunks);
-    else if (source->body.size != 0)
-        memcpy(at, source->body.data, source->body.size);
+    if (large) {
+        atomic_init(chunks_of(entry), chunks);
+        at = (uint8_t *)(chunks_of(entry) + 1);
+    }
+    if (split.in_head != 0)
+        memcpy(at, source->body.data, split.in_head);
     return entry;
 }
 
 struct entry *entry_move(struct memory *memory, const struct entry *entry)
 {
     unsigned flags = entry_flags(entry);
-    if (flags & SLOT_LARGE)
-        return NULL;
-    size_t size = ENTRY_HEADER + (size_t)entry->key_size + front_size(entry) + entry->value_size;
+    size_t size = split_of_entry(memory, entry).head_slot;
     struct entry *copy = memory_alloc_kept(memory, size);
     if (copy == NULL)
         return NULL;
@@ -199,6 +220,44 @@ struct entry *entry_move(struct memory *memory, const struct entry *entry)
     return copy;
 }
 
+void entry_chunks_pass(struct memory *memory, struct entry *entry, const struct entry *copy)
+{
+    if (!(entry_flags(entry) & SLOT_LARGE))
+        return;
+    for (uint32_t handle = first_chunk(entry); handle != 0;) {
+        struct chunk *chunk = memory_at(memory, handle);
+        atomic_store_explicit(&chunk->owner, memory_handle(memory, copy), memory_order_relaxed);
+        handle = next_chunk(chunk);
+    }
+    entry_flags_set(entry, SLOT_MOVED, 0);
+}
+
+struct chunk *entry_chunk_move(struct memory *memory, struct entry *entry,
+                               const struct chunk *chunk)
+{
+    struct chunk *copy = memory_alloc_kept(memory, memory_slot_max(memory));
+    if (copy == NULL)
+        return NULL;
+    _Atomic(uint32_t) *link = chunks_of(entry);
+    for (struct chunk *at; (at = memory_at(memory, atomic_load(link))) != chunk;) {
+        ensure(at != NULL);
+        link = &at->next;
+    }
+    atomic_init(&copy->next, next_chunk(chunk));
+    atomic_init(&copy->owner, memory_handle(memory, entry));
+    memcpy(copy->data, chunk->data, chunk_room(memory));
+    atomic_store_explicit(&copy->flags, SLOT_CHUNK, memory_order_release);
+    atomic_store_explicit(link, memory_handle(memory, copy), memory_order_release);
+    return copy;
+}
+
+/* The first chunk that goes with a retired entry. */
+static uint32_t own_chunk(const struct entry *entry)
+{
+    unsigned flags = entry_flags(entry);
+    return flags & SLOT_LARGE && !(flags & SLOT_MOVED) ? first_chunk(entry) : 0;
+}
+
 void entry_drop(struct memory *memory, struct entry *entry)
 {
     if (entry_flags(entry) & SLOT_LARGE)
@@ -209,10 +268,10 @@ void entry_drop(struct memory *memory, struct entry *entry)
 void entry_free_retired(struct memory *memory, struct entry *entry)
 {
     ensure(entry_flags(entry) & SLOT_DEAD);
-    uint32_t handle = entry_flags(entry) & SLOT_LARGE ? first_chunk(entry) : 0;
+    uint32_t handle = own_chunk(entry);
     while (handle != 0) {
         struct chunk *chunk = memory_at(memory, handle);
-        handle = chunk->next;
+        handle = next_chunk(chunk);
         memory_sub(&memory->deferred, memory_free(memory, chunk));
     }
     memory_sub(&memory->deferred, memory_free(memory, entry));
@@ -223,7 +282,7 @@ void entry_mark_published(struct memory *memory, struct entry *entry)
     uint32_t handle = entry_flags(entry) & SLOT_LARGE ? first_chunk(entry) : 0;
     while (handle != 0) {
         struct chunk *chunk = memory_at(memory, handle);
-        handle = chunk->next;
+        handle = next_chunk(chunk);
         atomic_store_explicit(&chunk->flags, SLOT_CHUNK, memory_order_release);
     }
     entry_flags_set(entry, SLOT_LIVE, 0);
@@ -231,11 +290,13 @@ void entry_mark_published(struct memory *memory, struct entry *entry)
 
 void entry_mark_retired(struct memory *memory, struct entry *entry)
 {
-    size_t size = entry_size(memory, entry);
-    uint32_t handle = entry_flags(entry) & SLOT_LARGE ? first_chunk(entry) : 0;
+    struct split split = split_of_entry(memory, entry);
+    size_t size = memory_slot_size(memory, split.head_slot);
+    uint32_t handle = own_chunk(entry);
     while (handle != 0) {
+        size += memory_slot_max(memory);
         struct chunk *chunk = memory_at(memory, handle);
-        handle = chunk->next;
+        handle = next_chunk(chunk);
         atomic_store_explicit(&chunk->flags, SLOT_DEAD, memory_order_release);
     }
     entry_flags_set(entry, SLOT_DEAD, SLOT_LIVE);
@@ -243,21 +304,31 @@ void entry_mark_retired(struct memory *memory, struct entry *entry)
     memory_sub(&memory->live, size);
 }
 
+/* What the head has of the body. */
+static struct bytes body_in_head(const struct memory *memory, const struct entry *entry)
+{
+    if (LIKELY(!(entry_flags(entry) & SLOT_LARGE)))
+        return bytes_of(front_of(entry) + front_size(entry), entry->value_size);
+    return bytes_of((const uint8_t *)(chunks_of(entry) + 1), split_of_entry(memory, entry).in_head);
+}
+
 struct bytes entry_body(const struct memory *memory, const struct entry *entry, struct arena *arena)
 {
-    const uint8_t *at = front_of(entry) + front_size(entry);
-    if (LIKELY(!(entry_flags(entry) & SLOT_LARGE)))
-        return bytes_of(at, entry->value_size);
+    struct bytes head = body_in_head(memory, entry);
+    if (LIKELY(head.size == entry->value_size))
+        return head;
     uint8_t *copy = arena_alloc(arena, entry->value_size);
     if (copy == NULL)
         return BYTES_NONE;
-    size_t room = chunk_room(memory), done = 0;
+    size_t room = chunk_room(memory), done = head.size;
+    if (done != 0)
+        memcpy(copy, head.data, done);
     for (uint32_t handle = first_chunk(entry); handle != 0;) {
         const struct chunk *chunk = memory_at(memory, handle);
         size_t part = entry->value_size - done < room ? entry->value_size - done : room;
         memcpy(copy + done, chunk->data, part);
         done += part;
-        handle = chunk->next;
+        handle = next_chunk(chunk);
     }
     return bytes_of(copy, entry->value_size);
 }
@@ -266,17 +337,17 @@ bool entry_body_equals(const struct memory *memory, const struct entry *entry, s
 {
     if (entry->value_size != body.size)
         return false;
-    if (!(entry_flags(entry) & SLOT_LARGE))
-        return body.size == 0 ||
-               memcmp(front_of(entry) + front_size(entry), body.data, body.size) == 0;
-    size_t room = chunk_room(memory), done = 0;
-    for (uint32_t handle = first_chunk(entry); handle != 0;) {
+    struct bytes head = body_in_head(memory, entry);
+    if (head.size != 0 && memcmp(head.data, body.data, head.size) != 0)
+        return false;
+    size_t room = chunk_room(memory), done = head.size;
+    for (uint32_t handle = done < body.size ? first_chunk(entry) : 0; handle != 0;) {
         const struct chunk *chunk = memory_at(memory, handle);
         size_t part = body.size - done < room ? body.size - done : room;
         if (memcmp(chunk->data, body.data + done, part) != 0)
             return false;
         done += part;
-        handle = chunk->next;
+        handle = next_chunk(chunk);
     }
     return true;
 }
@@ -316,7 +387,8 @@ struct key_interval page_interval(const struct entry *page)
     };
 }
 
-struct entry *entry_of_chunk(const struct memory *memory, const void *chunk)
+struct entry *entry_of_chunk(const struct memory *memory, const struct chunk *chunk)
 {
-    return memory_at(memory, ((const struct chunk *)chunk)->owner);
+    return memory_at(
+        memory, atomic_load_explicit((_Atomic(uint32_t) *)&chunk->owner, memory_order_relaxed));
 }

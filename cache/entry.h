@@ -2,7 +2,7 @@
  *
  * An entry never changes after it was published but for the counter, the flags and what only the
  * shard's writer looks at (links, priority). A key begins with its kind and the table's id. A value
- * that does not fit the largest slot lies in a list of chunks.
+ * that does not fit the largest slot ends in a list of chunks.
  * Threads: made by one, published under its shard's lock, read inside epoch sections. */
 #pragma once
 
@@ -42,6 +42,17 @@ struct entry {
 
 _Static_assert(offsetof(struct entry, flags) == SLOT_FLAGS_AT, "flags of every slot");
 _Static_assert(offsetof(struct entry, key) == ENTRY_HEADER, "no padding");
+
+/* A part of a large value. */
+struct chunk {
+    ck_epoch_entry_t retired; /* readers may still need the rest then */
+    _Atomic(uint32_t) next;   /* handle, 0: the last; changes when the next one moves */
+    _Atomic(uint32_t) owner;  /* handle of the head entry, relaxed: that may move, too */
+    uint8_t unused[SLOT_FLAGS_AT - sizeof(ck_epoch_entry_t) - 8];
+    atomic_uchar flags;
+    uint8_t unused_end;
+    uint8_t data[];
+};
 
 /* Stands between key and body of a page. Unaligned: use the functions. */
 struct page_head {
@@ -102,8 +113,14 @@ size_t entry_size(const struct memory *memory, const struct entry *entry);
 
 /* Builds an entry in memory of its own; not published yet. NULL without memory or if too large. */
 MUST_CHECK struct entry *entry_make(struct memory *memory, const struct entry_source *source);
-/* A copy in other slots, for a run that is given up; large entries are not copied (NULL). */
+/* A copy in another slot, for a run that is given up; NULL without memory. Chunks are not copied:
+ * once the copy is published, entry_chunks_pass() gives them to it. */
 MUST_CHECK struct entry *entry_move(struct memory *memory, const struct entry *entry);
+/* A copy of one chunk of a published entry, put in its place; NULL without memory. Under the
+ * shard's lock; the chunk is then to be retired. */
+MUST_CHECK struct chunk *entry_chunk_move(struct memory *memory, struct entry *entry,
+                                          const struct chunk *chunk);
+void entry_chunks_pass(struct memory *memory, struct entry *entry, const struct entry *copy);
 
 /* Gives back an entry that was never published. */
 void entry_drop(struct memory *memory, struct entry *entry);
@@ -127,4 +144,4 @@ void page_head_set_node(struct entry *page, struct node *node, uint32_t node_slo
 struct key_interval page_interval(const struct entry *page);
 
 /* The head of the large entry that a chunk belongs to. */
-struct entry *entry_of_chunk(const struct memory *memory, const void *chunk);
+struct entry *entry_of_chunk(const struct memory *memory, const struct chunk *chunk);

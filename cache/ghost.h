@@ -1,25 +1,44 @@
-/* ghost.h - fingerprints of what was evicted lately: as many evictions back as are wanted.
+/* ghost.h - fingerprints of what left the cache lately, by class and by why it left.
  *
- * Buckets of eight 4-byte slots, each a fingerprint and the time of its eviction, counted in
- * evictions; the oldest of a full bucket gives way. There are some more slots than are wanted, so
- * that this is rare and time decides. Growing forgets everything: it happens while a shard fills.
+ * Buckets of eight 4-byte slots, each a fingerprint, a group (class and why) and a time. Each group
+ * has a clock of its own, counted in what it has remembered, and a window: how many of them count,
+ * whatever other groups do. Of two buckets the one with fewer that count takes the next, so that
+ * something younger than its window hardly ever has to give way.
+ * Growing forgets everything: it happens while a shard fills.
  * Threads: under the shard's lock. */
 #pragma once
 
 #include "cache/memory.h"
 
+/* Why it left: evicted from the small queue, from the main one; or written, having proved its use.
+ */
+enum ghost_kind { GHOST_SMALL, GHOST_MAIN, GHOST_WRITTEN, GHOST_NONE };
+enum { GHOST_KINDS = GHOST_NONE, GHOST_CLASSES = 56 };
+
+struct ghost_group {
+    uint32_t window; /* of what it has remembered, so many count */
+    uint32_t held;   /* about how many are there */
+    uint32_t tick, tick_at;
+};
+
 struct ghost {
     struct memory *memory;
     uint32_t *slots;
     uint32_t buckets;
-    uint32_t tick, tick_length, tick_at; /* a tick is tick_length evictions; tick_at of them over */
-    uint32_t window;                     /* ticks back that count */
+    size_t wanted; /* slots of all windows */
+    struct ghost_group groups[GHOST_CLASSES * GHOST_KINDS];
 };
 
 MUST_CHECK bool ghost_open(struct ghost *ghost, struct memory *memory);
 void ghost_close(struct ghost *ghost);
-/* From now on about `wanted` evictions are remembered; fewer if there is no memory. */
-void ghost_resize(struct ghost *ghost, size_t wanted);
-void ghost_add(struct ghost *ghost, uint32_t hash);
-/* True if it was there; it is then forgotten. */
-bool ghost_take(struct ghost *ghost, uint32_t hash);
+/* From now on about `window` of these are remembered, and a few in any case; fewer if there is no
+ * memory. `GHOST_WRITTEN` are so few that they count for no memory of their own. */
+void ghost_resize(struct ghost *ghost, unsigned class, enum ghost_kind kind, size_t window);
+void ghost_add(struct ghost *ghost, unsigned class, enum ghost_kind kind, uint32_t hash);
+/* What is remembered of it, and GHOST_NONE if nothing; it is then forgotten. */
+enum ghost_kind ghost_take(struct ghost *ghost, unsigned class, uint32_t hash);
+
+static inline uint32_t ghost_held(const struct ghost *ghost, unsigned class, enum ghost_kind kind)
+{
+    return ghost->groups[class * GHOST_KINDS + kind].held;
+}

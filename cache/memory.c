@@ -327,34 +327,36 @@ static uint32_t emptiest_run(const struct memory *memory, const struct memory_cl
     return best;
 }
 
-static uint32_t evacuation_pick(const struct memory *memory, uint32_t live_max,
-                                uint32_t percent_max) REQUIRES(memory->lock)
+static uint32_t evacuation_pick(const struct memory *memory, uint32_t live_max)
+    REQUIRES(memory->lock)
 {
     uint32_t best = RUN_NONE;
-    uint64_t best_free = 0;
+    uint64_t best_bytes = UINT64_MAX;
     for (uint8_t i = 0; i < memory->class_count; i++) {
         const struct memory_class *class = &memory->classes[i];
-        uint64_t free_bytes =
-            ((uint64_t) class->runs * class->slots - class->live) * class->slot_size;
+        uint64_t free_slots = (uint64_t) class->runs * class->slots - class->live;
         uint32_t run = emptiest_run(memory, class);
-        if (run != RUN_NONE && free_bytes > best_free && memory->runs[run].live <= live_max &&
-            memory->runs[run].live * 100u <= class->slots * percent_max) {
+        if (run == RUN_NONE)
+            continue;
+        uint32_t live = memory->runs[run].live;
+        uint64_t bytes = (uint64_t)live * class->slot_size;
+        /* Free slots, without its own, for all that is in it. */
+        if (free_slots >= class->slots && live <= live_max && bytes < best_bytes) {
             best = run;
-            best_free = free_bytes;
+            best_bytes = bytes;
         }
     }
     return best;
 }
 
-uint32_t memory_evacuation_begin(struct memory *memory, uint32_t live_max, uint32_t percent_max,
-                                 uint32_t *slots)
+uint32_t memory_evacuation_begin(struct memory *memory, uint32_t live_max, uint32_t *slots)
 {
     uint32_t run = RUN_NONE;
     mutex_lock(&memory->lock);
     if (!memory->is_evacuation_going_on) {
         run = memory->evacuating;
         if (run == RUN_NONE) {
-            run = evacuation_pick(memory, live_max, percent_max);
+            run = evacuation_pick(memory, live_max);
             if (run != RUN_NONE) {
                 partial_unlink(memory, run);
                 memory->runs[run].state = RUN_EVACUATING;

@@ -34,6 +34,7 @@ enum slot_flag {
     SLOT_LARGE = 16,   /* entry: the value lies in chunks */
     SLOT_MAIN = 32,    /* entry: in the policy's main queue */
     SLOT_TABLE = 64,   /* part of an index */
+    SLOT_MOVED = 128,  /* retired entry: its chunks are its copy's by now */
 };
 
 struct run;
@@ -104,13 +105,12 @@ MUST_CHECK void *memory_heap_alloc_kept(struct memory *memory, size_t size);
 MUST_CHECK bool memory_charge(struct memory *memory, size_t size);
 void memory_uncharge(struct memory *memory, size_t size);
 
-/* Picks the run that is cheapest to give up: of the class with the most free bytes the one with the
- * fewest slots in use, at most `live_max` of them and `percent_max` of all; or goes on with the one
- * picked before. No slot of it is handed out any more, and the run is given back when its last slot
- * is freed. Returns RUN_NONE when there is none or another thread is at it; else
- * memory_evacuation_end() must follow. slots  those below this number may be in use */
-uint32_t memory_evacuation_begin(struct memory *memory, uint32_t live_max, uint32_t percent_max,
-                                 uint32_t *slots);
+/* Picks the run that is cheapest to give up: the one with the fewest bytes in use, at most
+ * `live_max` slots, of those whose slots in use fit into free ones of other runs of its class; or
+ * goes on with the one picked before. No slot of it is handed out any more, and the run is given
+ * back when its last slot is freed. Returns RUN_NONE when there is none or another thread is at it;
+ * else memory_evacuation_end() must follow. slots  those below this number may be in use */
+uint32_t memory_evacuation_begin(struct memory *memory, uint32_t live_max, uint32_t *slots);
 void *memory_run_slot(const struct memory *memory, uint32_t run, uint32_t slot);
 /* Ends a pass. A run that cannot be emptied in a number of passes goes back to its class. */
 void memory_evacuation_end(struct memory *memory, uint32_t run);

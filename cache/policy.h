@@ -23,6 +23,13 @@ struct policy {
     struct policy_bytes bytes;
 };
 
+/* Why an entry leaves its queue other than as a victim. */
+enum policy_reason {
+    POLICY_GONE,    /* expired, purged: of no use any more */
+    POLICY_WRITTEN, /* overwritten or invalidated: its worth should be remembered */
+    POLICY_CROWDED, /* its place was needed: as good as evicted */
+};
+
 struct policy_ops {
     const char *name;
     /* share_bytes  what the shard may be expected to hold. NULL without memory. */
@@ -30,12 +37,11 @@ struct policy_ops {
     void (*close)(struct policy **policy);
 
     /* Whether something of this size may be taken at first sight; remembers it if not. */
-    bool (*admits)(struct policy *policy, uint32_t hash, size_t size);
+    bool (*admits)(struct policy *policy, enum entry_kind kind, uint32_t hash, size_t size);
     /* Queues an entry about to be published. */
     void (*admit)(struct policy *policy, struct entry *entry);
-    /* Takes an entry out of its queue. `is_wanted`: it goes for another reason than lack of use
-     * (overwritten, invalidated), so that its worth should be remembered. */
-    void (*remove)(struct policy *policy, struct entry *entry, bool is_wanted);
+    /* Takes an entry out of its queue. */
+    void (*remove)(struct policy *policy, struct entry *entry, enum policy_reason reason);
     /* `copy` takes the place of `entry`, whose links it has. */
     void (*moved)(struct policy *policy, struct entry *entry, struct entry *copy);
     /* Chooses what to evict next, takes it out of its queue and remembers it as evicted.
@@ -45,7 +51,7 @@ struct policy_ops {
     struct entry *(*victim)(struct policy *policy, unsigned kinds, unsigned size_class);
 };
 
-extern const struct policy_ops policy_s3fifo;
+extern const struct policy_ops policy_cas3, policy_s3fifo;
 
 /* A reader's hit: a counter that stops at 3, so that a hot entry is only read. An increment lost
  * to a race does no harm. The same for all policies so far, and inline: it is on the hit path. */

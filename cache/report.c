@@ -40,7 +40,7 @@ static void report_lanes(struct cache *cache, const struct output *output)
 struct shard_sums {
     uint64_t removed[SHARD_REASONS][ENTRY_KINDS];
     uint64_t evicted[POLICY_CLASSES];
-    size_t entries, nodes, index_bytes;
+    size_t entries, payload_bytes, nodes, index_bytes;
 };
 
 static void sum_shards(struct cache *cache, struct shard_sums *sums)
@@ -55,6 +55,7 @@ static void sum_shards(struct cache *cache, struct shard_sums *sums)
             sums->evicted[class] += shard->policy->bytes.evicted[class];
         sums->entries += index_count(&cache->index, i);
         sums->index_bytes += index_bytes(&cache->index, i);
+        sums->payload_bytes += shard->payload_bytes;
         sums->nodes += shard->nodes.count;
         mutex_unlock(&shard->lock);
     }
@@ -84,6 +85,8 @@ static void report_shards(struct cache *cache, const struct output *output)
         say(output, "cache_entry_bytes", "gauge", "Memory of entries, rounding included.",
             kinds[kind], (double)memory_figure(&cache->totals.kind_bytes[kind]));
     }
+    say(output, "cache_payload_bytes", "gauge", "Keys and values of entries, nothing else.", "",
+        (double)sums.payload_bytes);
     say(output, "cache_negative_bytes", "gauge", "Memory of entries for absent items.", "",
         (double)memory_figure(&cache->totals.negative_bytes));
     say(output, "cache_entries", "gauge", "Entries in the cache.", "", (double)sums.entries);

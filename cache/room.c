@@ -3,16 +3,16 @@
 #include "protocol/ensure.h"
 
 enum {
-    EVICT_MAX = 8,             /* entries a fill */
-    EVACUATE_LIVE_MAX = 32,    /* slots in use of a run that a fill empties itself */
-    FREE_COUNT_MAX = 64,       /* retired things freed between two tries */
-    HOUSE_EVICT_MAX = 256,     /* entries a call */
-    HOUSE_EXPIRE_MAX = 512,    /* entries a shard, list and call */
-    HOUSE_FREE_MAX = 2048,     /* retired things, a run given up */
-    HOUSE_EVACUATE_MAX = 4,    /* runs a call */
-    EVACUATE_PERCENT_MAX = 75, /* slots in use of a run that is given up without need */
-    TIDY_TABLES = 16,          /* of an index, a call */
-    POPULATE_FRACTION = 8,     /* of the budget: pages asked for ahead of use, at most */
+    EVICT_MAX = 8,          /* entries a fill */
+    EVACUATE_LIVE_MAX = 64, /* slots in use of a run that a fill empties itself */
+    FREE_COUNT_MAX = 64,    /* retired things freed between two tries */
+    HOUSE_EVICT_MAX = 256,  /* entries a call */
+    HOUSE_EXPIRE_MAX = 512, /* entries a shard, list and call */
+    HOUSE_FREE_MAX = 2048,  /* retired things, a run given up */
+    HOUSE_EVACUATE_MAX = 4, /* runs a call */
+    ROUNDS_MAX = 8,         /* tries of a fill */
+    TIDY_TABLES = 16,       /* of an index, a call */
+    POPULATE_FRACTION = 8,  /* of the budget: pages asked for ahead of use, at most */
     POPULATE_MAX = 32 << 20,
     HOUSE_RESERVES = 2, /* housekeeping keeps this many times what fills keep free */
 };
@@ -73,17 +73,20 @@ static size_t evict_some(struct cache *cache, struct reclaimer *reclaimer, struc
     return bytes;
 }
 
-static void evict_for(struct cache_lane *lane, struct shard *shard, size_t size, unsigned kind)
+/* Evicts until `bytes_wanted` are there, within the bound of a fill of `size` bytes: at most eight
+ * entries or twice what it takes, whichever is more. Returns the bytes. */
+static size_t evict_for(struct cache_lane *lane, struct shard *shard, size_t size, unsigned kind,
+                        size_t bytes_wanted)
 {
-    struct cache *cache = lane->cache;
-    if (missing(cache, cache->reserve_bytes) == 0)
-        return;
-    /* At most eight entries, or twice what is wanted, whichever is more. */
-    size_t evicted =
-        evict_some(cache, lane->reclaimer, shard, evictable(cache, kind), EVICT_MAX, 2 * size);
-    for (int i = 0; evicted != 0 && evicted < size && i < EVICT_MAX; i++)
-        evicted += evict_some(cache, lane->reclaimer, shard, evictable(cache, kind), EVICT_MAX,
-                              2 * size - evicted);
+    size_t wanted = bytes_wanted < 2 * size ? bytes_wanted : 2 * size, evicted = 0;
+    for (int i = 0; evicted < wanted && i < EVICT_MAX; i++) {
+        size_t more = evict_some(lane->cache, lane->reclaimer, shard, evictable(lane->cache, kind),
+                                 EVICT_MAX, wanted - evicted);
+        if (more == 0)
+            break;
+        evicted += more;
+    }
+    return evicted;
 }
 
 /* Evicts in the classes of sizes where a slot for `size` may become free. */
@@ -140,20 +143,22 @@ static void empty_slot(struct cache *cache, struct reclaimer *reclaimer, void *s
     shard_enter(shard, reclaimer);
     /* It may be something else by now, perhaps of another shard. */
     if (slot_shard(cache, slot) == shard) {
+        struct entry *entry = slot_entry(cache, slot);
         if (slot_is_table(slot))
             index_move(&cache->index, reclaimer, slot);
+        else if (entry == slot)
+            shard_relocate(shard, reclaimer, entry);
         else
-            shard_relocate(shard, reclaimer, slot_entry(cache, slot));
+            shard_relocate_chunk(shard, reclaimer, entry, slot);
     }
     shard_leave(shard, reclaimer);
 }
 
 /* Empties one run, so that another class can have it once the grace period is over. */
-static bool evacuate(struct cache *cache, struct reclaimer *reclaimer, uint32_t live_max,
-                     uint32_t percent_max)
+static bool evacuate(struct cache *cache, struct reclaimer *reclaimer, uint32_t live_max)
 {
     uint32_t slots;
-    uint32_t run = memory_evacuation_begin(&cache->memory, live_max, percent_max, &slots);
+    uint32_t run = memory_evacuation_begin(&cache->memory, live_max, &slots);
     if (run == RUN_NONE)
         return false;
     for (uint32_t i = 0; i < slots; i++)
@@ -176,12 +181,47 @@ static bool is_allowed(struct cache_lane *lane, struct shard *shard,
         is_ok = memory_figure(&cache->totals.negative_bytes) + size <= cache->negative_max;
     if (is_ok && entry_kind(source->probe) == ENTRY_PAGE) {
         mutex_lock(&shard->lock);
-        is_ok = shard->policy->ops->admits(shard->policy, source->probe->hash, size);
+        is_ok = shard->policy->ops->admits(shard->policy, ENTRY_PAGE, source->probe->hash, size);
         mutex_unlock(&shard->lock);
     }
     if (!is_ok)
         count(&lane->counters.dropped_size, 1);
     return is_ok;
+}
+
+/* Gathers free slots of other classes in as many runs as `size` bytes take. */
+static bool gather_runs(struct cache_lane *lane, size_t size)
+{
+    size_t runs = size / lane->cache->memory.run_size + 1, done = 0;
+    while (done < runs && evacuate(lane->cache, lane->reclaimer, EVACUATE_LIVE_MAX))
+        done++;
+    reclaim_poll(lane->reclaimer, FREE_COUNT_MAX);
+    return done != 0;
+}
+
+/* What goes first need not leave its place to what is to come: it may be of another class of slots.
+ * So free slots are gathered to free runs, and if there are too few for that, more has to go. */
+static struct entry *make_with_room(struct cache_lane *lane, struct shard *shard,
+                                    const struct entry_source *source, size_t size)
+{
+    struct cache *cache = lane->cache;
+    unsigned kind = entry_kind(source->probe);
+    size_t free_wanted = size > cache->reserve_bytes ? size : cache->reserve_bytes;
+    size_t wanted = missing(cache, free_wanted), evicted = 0;
+    for (int round = 0; round < ROUNDS_MAX && evicted < 2 * size; round++) {
+        evicted += evict_for(lane, shard, size, kind, wanted);
+        reclaim_poll(lane->reclaimer, FREE_COUNT_MAX);
+        struct entry *entry = entry_make(&cache->memory, source);
+        if (entry == NULL && gather_runs(lane, size))
+            entry = entry_make(&cache->memory, source);
+        if (entry != NULL)
+            return entry;
+        wanted = size;
+    }
+    size_t slot = size < memory_slot_max(&cache->memory) ? size : memory_slot_max(&cache->memory);
+    evict_in_class(lane, shard, slot, kind);
+    reclaim_poll(lane->reclaimer, FREE_COUNT_MAX);
+    return entry_make(&cache->memory, source);
 }
 
 struct entry *room_make_entry(struct cache_lane *lane, struct shard *shard,
@@ -193,27 +233,8 @@ struct entry *room_make_entry(struct cache_lane *lane, struct shard *shard,
     if (!is_allowed(lane, shard, source, size))
         return NULL;
     struct entry *entry = entry_make(&cache->memory, source);
-    if (LIKELY(entry != NULL))
-        return entry;
-
-    unsigned kind = entry_kind(source->probe);
-    evict_for(lane, shard, size, kind);
-    reclaim_poll(lane->reclaimer, FREE_COUNT_MAX);
-    entry = entry_make(&cache->memory, source);
-    if (entry != NULL)
-        return entry;
-    /* There may be memory, but in other classes: housekeeping will move more of it. */
-    atomic_store_explicit(&cache->is_starved, true, memory_order_relaxed);
-    if (evacuate(cache, lane->reclaimer, EVACUATE_LIVE_MAX, 100)) {
-        reclaim_poll(lane->reclaimer, FREE_COUNT_MAX);
-        entry = entry_make(&cache->memory, source);
-        if (entry != NULL)
-            return entry;
-    }
-    size_t slot = size < memory_slot_max(&cache->memory) ? size : memory_slot_max(&cache->memory);
-    evict_in_class(lane, shard, slot, kind);
-    reclaim_poll(lane->reclaimer, FREE_COUNT_MAX);
-    entry = entry_make(&cache->memory, source);
+    if (entry == NULL)
+        entry = make_with_room(lane, shard, source, size);
     if (entry == NULL)
         count(&lane->counters.dropped_memory, 1);
     return entry;
@@ -221,7 +242,9 @@ struct entry *room_make_entry(struct cache_lane *lane, struct shard *shard,
 
 void room_refill(struct cache_lane *lane, struct shard *shard, size_t size)
 {
-    evict_for(lane, shard, size, 0);
+    size_t wanted = missing(lane->cache, lane->cache->reserve_bytes);
+    if (wanted != 0)
+        (void)evict_for(lane, shard, size, 0, wanted);
 }
 
 static void tidy_one(struct cache *cache, struct reclaimer *reclaimer)
@@ -234,21 +257,17 @@ static void tidy_one(struct cache *cache, struct reclaimer *reclaimer)
     shard_leave(shard, reclaimer);
 }
 
-/* Turns free slots of rich classes into free runs. Returns true if there is more to do. */
+/* Gathers free slots in free runs. Returns true if there is more to do. */
 static bool free_runs(struct cache *cache, struct reclaimer *reclaimer, size_t wanted)
 {
     const struct memory *memory = &cache->memory;
-    bool is_starved = atomic_exchange_explicit(&cache->is_starved, false, memory_order_relaxed);
     bool is_lacking = memory->budget - memory_figure(&memory->used) < wanted;
     for (int i = 0; i < HOUSE_EVACUATE_MAX && is_lacking; i++) {
-        if (missing(cache, cache->reserve_bytes) != 0 ||
-            !evacuate(cache, reclaimer, UINT32_MAX, is_starved ? 100 : EVACUATE_PERCENT_MAX))
+        if (missing(cache, cache->reserve_bytes) != 0 || !evacuate(cache, reclaimer, UINT32_MAX))
             return false;
         reclaim_poll(reclaimer, HOUSE_FREE_MAX);
         is_lacking = memory->budget - memory_figure(&memory->used) < wanted;
     }
-    if (is_lacking && is_starved)
-        atomic_store_explicit(&cache->is_starved, true, memory_order_relaxed);
     return is_lacking;
 }
 

@@ -2,7 +2,10 @@
 
 #include "protocol/ensure.h"
 
-static const struct policy_ops *const policy_ops = &policy_s3fifo;
+static const struct policy_ops *const policies[CACHE_EVICTIONS] = {
+    [CACHE_EVICTION_CAS3] = &policy_cas3,
+    [CACHE_EVICTION_S3FIFO] = &policy_s3fifo,
+};
 
 bool shard_open(struct shard *shard, const struct shard_options *options)
 {
@@ -10,7 +13,7 @@ bool shard_open(struct shard *shard, const struct shard_options *options)
     shard->memory = options->memory;
     shard->index = options->index;
     shard->totals = options->totals;
-    shard->policy = policy_ops->open(options->memory, options->share_bytes);
+    shard->policy = policies[options->eviction]->open(options->memory, options->share_bytes);
     return shard->policy != NULL &&
            stripes_open(&shard->stripes, options->memory, options->stripe_count) &&
            flights_open(&shard->flights, options->memory) &&
@@ -32,7 +35,10 @@ void shard_close(struct shard *shard)
 }
 
 static void count_bytes(struct shard *shard, const struct entry *entry, size_t size, bool is_added)
+    REQUIRES(shard->lock)
 {
+    size_t payload = entry->key_size - (size_t)ENTRY_KEY_PREFIX + entry->value_size;
+    shard->payload_bytes += is_added ? payload : -payload;
     void (*change)(atomic_size_t *, size_t) = is_added ? memory_add : memory_sub;
     change(&shard->bytes, size);
     change(&shard->totals->kind_bytes[entry_kind(entry) - 1], size);
@@ -55,8 +61,11 @@ static void retire(struct shard *shard, struct reclaimer *reclaimer, struct entr
 void shard_remove(struct shard *shard, struct reclaimer *reclaimer, struct entry *entry,
                   enum shard_reason reason)
 {
+    enum policy_reason policy_reason = reason == SHARD_WRITTEN   ? POLICY_WRITTEN
+                                       : reason == SHARD_EVICTED ? POLICY_CROWDED
+                                                                 : POLICY_GONE;
     index_remove(shard->index, entry);
-    shard->policy->ops->remove(shard->policy, entry, reason == SHARD_WRITTEN);
+    shard->policy->ops->remove(shard->policy, entry, policy_reason);
     retire(shard, reclaimer, entry, reason);
 }
 
@@ -78,7 +87,7 @@ bool shard_publish(struct shard *shard, struct reclaimer *reclaimer, struct entr
         shard_remove(shard, reclaimer, near, SHARD_EVICTED);
     }
     if (previous != NULL) {
-        shard->policy->ops->remove(shard->policy, previous, true);
+        shard->policy->ops->remove(shard->policy, previous, POLICY_WRITTEN);
         retire(shard, reclaimer, previous, SHARD_REPLACED);
     }
     shard->policy->ops->admit(shard->policy, entry);
@@ -164,8 +173,7 @@ uint32_t shard_expire(struct shard *shard, struct reclaimer *reclaimer, enum exp
 
 void shard_relocate(struct shard *shard, struct reclaimer *reclaimer, struct entry *entry)
 {
-    bool is_used = entry_counter(entry) > 0 || entry_flags(entry) & SLOT_MAIN;
-    struct entry *copy = is_used ? entry_move(shard->memory, entry) : NULL;
+    struct entry *copy = entry_move(shard->memory, entry);
     if (copy == NULL) {
         shard_remove(shard, reclaimer, entry, SHARD_EVICTED);
         return;
@@ -178,5 +186,15 @@ void shard_relocate(struct shard *shard, struct reclaimer *reclaimer, struct ent
     expiry_moved(&shard->expiry[expiry_kind(copy)], shard->memory, copy);
     if (entry_kind(copy) == ENTRY_PAGE)
         node_page_moved(&shard->nodes, entry, copy);
+    entry_chunks_pass(shard->memory, entry, copy);
     reclaim_entry(reclaimer, entry);
+}
+
+void shard_relocate_chunk(struct shard *shard, struct reclaimer *reclaimer, struct entry *entry,
+                          struct chunk *chunk)
+{
+    if (entry_chunk_move(shard->memory, entry, chunk) == NULL)
+        shard_remove(shard, reclaimer, entry, SHARD_EVICTED);
+    else
+        reclaim_slot(reclaimer, chunk, memory_slot_max(shard->memory));
 }

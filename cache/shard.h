@@ -7,6 +7,7 @@
  * section. What removes or publishes is called inside the lock and a section. */
 #pragma once
 
+#include "cache/cache.h"
 #include "cache/expiry.h"
 #include "cache/flight.h"
 #include "cache/index.h"
@@ -36,6 +37,7 @@ struct shard {
     struct flights flights;
     struct nodes nodes;
     struct expiry_list expiry[EXPIRY_KINDS];
+    size_t payload_bytes; /* keys and values, nothing else */
     uint64_t removed[SHARD_REASONS][ENTRY_KINDS];
     uint32_t tidy_at;
 
@@ -46,6 +48,7 @@ struct shard {
 struct shard_options {
     size_t share_bytes;
     uint32_t stripe_count;
+    enum cache_eviction eviction;
     struct memory *memory;
     struct index *index;
     struct shard_totals *totals;
@@ -80,7 +83,9 @@ size_t shard_evict(struct shard *shard, struct reclaimer *reclaimer, unsigned ki
 /* Removes at most `count_max` entries of the list that are due. Returns how many. */
 uint32_t shard_expire(struct shard *shard, struct reclaimer *reclaimer, enum expiry_kind kind,
                       uint32_t ttl_ms, uint32_t now_ms, uint32_t count_max) REQUIRES(shard->lock);
-/* For a run that is given up: moves the entry elsewhere if it has proved its use, else evicts it.
- */
+/* For a run that is given up: moves the entry elsewhere; evicts it if that cannot be done. */
 void shard_relocate(struct shard *shard, struct reclaimer *reclaimer, struct entry *entry)
     REQUIRES(shard->lock);
+/* The same for one chunk of it. */
+void shard_relocate_chunk(struct shard *shard, struct reclaimer *reclaimer, struct entry *entry,
+                          struct chunk *chunk) REQUIRES(shard->lock);

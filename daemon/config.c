@@ -40,7 +40,9 @@ struct choice_row {
 };
 static const char *const sync_texts[] = {"always", "interval", "none", NULL};
 static const char *const log_texts[] = {"error", "warn", "info", "debug", NULL};
-static const struct choice_row choices[] = {{"sync", sync_texts}, {"log_level", log_texts}};
+static const char *const policy_texts[] = {"cas3", "s3fifo", NULL}; /* enum cache_eviction */
+static const struct choice_row choices[] = {
+    {"sync", sync_texts}, {"log_level", log_texts}, {"cache_policy", policy_texts}};
 
 /* Where settings come from, for the text of an error. */
 struct source {

@@ -30,7 +30,7 @@ struct config {
 #undef OPTION
 };
 
-/* Values of `sync` and `log_level`. */
+/* Values of `sync` and `log_level`; those of `cache_policy` are enum cache_eviction. */
 enum { CONFIG_SYNC_ALWAYS, CONFIG_SYNC_INTERVAL, CONFIG_SYNC_NONE };
 enum { CONFIG_LOG_ERROR, CONFIG_LOG_WARN, CONFIG_LOG_INFO, CONFIG_LOG_DEBUG };
 

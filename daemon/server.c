@@ -332,6 +332,7 @@ static bool open_backend(struct server *server)
                                           .threads = server->worker_count,
                                           .now_us = clock_now_us(),
                                           .waiters_max = (uint32_t)config->flight_waiters,
+                                          .eviction = (enum cache_eviction)config->cache_policy,
                                           .policy = policy_of(config)};
     if (getrandom(&cache_options.seed, sizeof cache_options.seed, 0) !=
         (ssize_t)sizeof cache_options.seed)

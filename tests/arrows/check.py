@@ -41,6 +41,7 @@ RULES = [
     ("bench/load/", ["protocol/", "bench/load/"], ["hiredis/"]),
     ("bench/micro/floors.c", [], ["rocksdb/"]),
     ("bench/micro/", ["protocol/", "backend/backend.h", "cache/cache.h"], []),
+    ("bench/trace/", ["protocol/", "backend/backend.h", "cache/cache.h", "bench/trace/"], []),
 ]
 # Inside protocol/, the top level may not know how things are spelled on a wire.
 FORBIDDEN = [

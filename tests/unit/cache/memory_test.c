@@ -115,16 +115,29 @@ static void evacuated_run_serves_another_class(void **state)
         count++;
     assert_null(memory_alloc(&memory, 1000));
     uint32_t slots_of_run = 0;
-    assert_int_equal(memory_evacuation_begin(&memory, UINT32_MAX, 100, &slots_of_run), RUN_NONE);
-    memory_sub(&memory.live, memory_free(&memory, slots[5])); /* now one has a free slot */
-    uint32_t run = memory_evacuation_begin(&memory, UINT32_MAX, 100, &slots_of_run);
+    assert_int_equal(memory_evacuation_begin(&memory, UINT32_MAX, &slots_of_run), RUN_NONE);
+    /* What is in the emptiest run must fit elsewhere: no run can be given up before. */
+    int run_slots = (int)memory.run_size / 64;
+    for (int i = 0; i < run_slots - 1; i++)
+        memory_sub(&memory.live, memory_free(&memory, slots[i * 3]));
+    assert_int_equal(memory_evacuation_begin(&memory, UINT32_MAX, &slots_of_run), RUN_NONE);
+    memory_sub(&memory.live, memory_free(&memory, slots[run_slots * 3]));
+    assert_int_equal(memory_evacuation_begin(&memory, 2, &slots_of_run), RUN_NONE);
+    uint32_t run = memory_evacuation_begin(&memory, UINT32_MAX, &slots_of_run);
     assert_int_not_equal(run, RUN_NONE);
     uint32_t other;
-    assert_int_equal(memory_evacuation_begin(&memory, UINT32_MAX, 100, &other), RUN_NONE);
-    for (uint32_t i = 0; i < slots_of_run; i++)
-        if (memory_run_slot(&memory, run, i) != slots[5])
-            memory_sub(&memory.live, memory_free(&memory, memory_run_slot(&memory, run, i)));
-    assert_null(memory_alloc(&memory, 64)); /* not from a run that is being emptied */
+    assert_int_equal(memory_evacuation_begin(&memory, UINT32_MAX, &other), RUN_NONE);
+    for (uint32_t i = 0; i < slots_of_run; i++) {
+        void *slot = memory_run_slot(&memory, run, i);
+        bool is_live = true;
+        for (int j = 0; j <= run_slots && is_live; j++)
+            is_live = j == run_slots - 1 || slots[j * 3] != slot;
+        if (!is_live)
+            continue;
+        assert_non_null(memory_alloc(&memory, 64)); /* moves it, and not to where it was */
+        memory_sub(&memory.live, memory_free(&memory, slot));
+    }
+    assert_null(memory_alloc(&memory, 1000));
     memory_evacuation_end(&memory, run);
     assert_non_null(memory_alloc(&memory, 1000));
     memory_close(&memory);
@@ -134,17 +147,25 @@ static void run_is_given_back_with_its_last_slot(void **state)
 {
     (void)state;
     struct memory memory;
+    static void *slots[64];
     assert_true(memory_open(&memory, 1 << 20, 0));
+    int run_slots = (int)memory.run_size / 128;
+    for (int i = 0; i < 2 * run_slots; i++)
+        slots[i] = memory_alloc(&memory, 128);
+    for (int i = 2; i < run_slots; i++) /* leaves two in the first run */
+        (void)memory_free(&memory, slots[i]);
+    (void)memory_free(&memory, slots[run_slots]);
+    (void)memory_free(&memory, slots[run_slots + 1]);
     size_t used = memory_figure(&memory.used);
-    void *first = memory_alloc(&memory, 100), *second = memory_alloc(&memory, 100);
-    uint32_t slots;
-    uint32_t run = memory_evacuation_begin(&memory, UINT32_MAX, 100, &slots);
+    uint32_t count;
+    uint32_t run = memory_evacuation_begin(&memory, UINT32_MAX, &count);
+    assert_ptr_equal(memory_run_slot(&memory, run, 0), slots[0]);
     memory_evacuation_end(&memory, run); /* nothing could be moved: they wait for readers */
-    assert_true(memory_figure(&memory.used) > used);
-    (void)memory_free(&memory, first);
-    (void)memory_free(&memory, second);
+    (void)memory_free(&memory, slots[0]);
     assert_int_equal(memory_figure(&memory.used), used);
-    run = memory_evacuation_begin(&memory, UINT32_MAX, 100, &slots);
+    (void)memory_free(&memory, slots[1]);
+    assert_int_equal(memory_figure(&memory.used), used - memory.run_size);
+    run = memory_evacuation_begin(&memory, UINT32_MAX, &count);
     assert_int_equal(run, RUN_NONE);
     memory_close(&memory);
 }
