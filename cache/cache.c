@@ -261,7 +261,8 @@ enum submit lane_submit(struct cache_lane *lane, struct call *call)
     if (call->now_us > lane->now_us)
         lane->now_us = call->now_us;
     enum operation operation = call->request.operation;
-    if (LIKELY(operation == OPERATION_GET_ITEM || operation == OPERATION_QUERY))
+    if (LIKELY(operation == OPERATION_GET_ITEM || operation == OPERATION_QUERY ||
+               operation == OPERATION_SCAN))
         return read_submit(lane, call);
     if (operation == OPERATION_BATCH_GET_ITEM || operation == OPERATION_BATCH_WRITE_ITEM) {
         lane_section_end(lane);

@@ -16,7 +16,7 @@ struct counters {
 /* One write that nobody will ever report the end of: how long its stripes stay pending. */
 struct unknown_write {
     uint64_t until_us;
-    uint32_t item_hash, partition_hash;
+    uint32_t item_hash, place_hashes[2];
     bool is_all, is_index;
 };
 

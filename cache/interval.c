@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-enum { SEGMENT = 64, SEGMENT_ROOM_MIN = 4, PAGE_ROOM_MIN = 2 };
+enum { SEGMENT = 64, SEGMENT_ROOM_MIN = 4 };
 
 static const size_t segment_bytes = SEGMENT * sizeof(struct node *);
 
@@ -64,9 +64,8 @@ static size_t node_bytes(const struct node *node)
 
 static void node_free(struct nodes *nodes, struct node *node)
 {
-    size_t page_bytes = node->page_room * sizeof *node->pages;
-    nodes->bytes -= node_bytes(node) + page_bytes;
-    memory_heap_free(nodes->memory, node->pages, page_bytes);
+    nodes->bytes -= node_bytes(node) + page_tree_bytes(&node->pages);
+    page_tree_deinit(&node->pages, nodes->memory);
     memory_heap_free(nodes->memory, node, node_bytes(node));
     nodes->count--;
 }
@@ -128,6 +127,7 @@ struct node *node_make(struct nodes *nodes, const struct partition_ref *partitio
                           .table_id = partition->table_id,
                           .is_blind = is_blind,
                           .partition_size = (uint32_t)partition->bytes.size};
+    page_tree_init(&node->pages);
     if (partition->bytes.size != 0)
         memcpy(node->partition, partition->bytes.data, partition->bytes.size);
     struct node **bucket = bucket_of(nodes, partition->hash);
@@ -141,7 +141,7 @@ struct node *node_make(struct nodes *nodes, const struct partition_ref *partitio
 
 void node_drop_if_idle(struct nodes *nodes, struct node *node)
 {
-    if (node->page_count != 0 || node->loadings != NULL || node->holds != 0)
+    if (node->pages.count != 0 || node->loadings != NULL || node->holds != 0)
         return;
     while (node->pending != NULL)
         node_pending_remove(node->pending);
@@ -182,43 +182,22 @@ void node_load_end(struct nodes *nodes, struct loading *loading)
     node_drop_if_idle(nodes, node);
 }
 
-static bool page_room_grow(struct nodes *nodes, struct node *node)
-{
-    size_t room = node->page_room == 0 ? PAGE_ROOM_MIN : 2u * node->page_room;
-    if (room > NODE_PAGES_MAX)
-        return false;
-    uint32_t *pages = memory_heap_alloc(nodes->memory, room * sizeof *pages);
-    if (pages == NULL)
-        return false;
-    size_t old_bytes = node->page_room * sizeof *pages;
-    if (old_bytes != 0)
-        memcpy(pages, node->pages, old_bytes);
-    memory_heap_free(nodes->memory, node->pages, old_bytes);
-    nodes->bytes += room * sizeof *pages - old_bytes;
-    node->pages = pages;
-    node->page_room = (uint16_t)room;
-    return true;
-}
-
 bool node_page_add(struct nodes *nodes, struct node *node, struct entry *page)
 {
-    if (node->page_count == node->page_room && !page_room_grow(nodes, node))
-        return false;
-    page_head_set_node(page, node, node->page_count);
-    node->pages[node->page_count++] = memory_handle(nodes->memory, page);
-    return true;
+    uint32_t slot;
+    size_t before = page_tree_bytes(&node->pages);
+    bool is_added = page_tree_add(&node->pages, nodes->memory, page, &slot);
+    nodes->bytes += page_tree_bytes(&node->pages) - before;
+    if (is_added)
+        page_head_set_node(page, node, slot);
+    return is_added;
 }
 
 void node_page_remove(struct nodes *nodes, struct entry *page)
 {
     uint32_t slot;
     struct node *node = page_node(page, &slot);
-    ensure(slot < node->page_count && memory_at(nodes->memory, node->pages[slot]) == page);
-    node->page_count--;
-    if (slot != node->page_count) {
-        node->pages[slot] = node->pages[node->page_count];
-        page_head_set_node(memory_at(nodes->memory, node->pages[slot]), node, slot);
-    }
+    page_tree_remove(&node->pages, nodes->memory, page, slot);
     node_drop_if_idle(nodes, node);
 }
 
@@ -226,8 +205,7 @@ void node_page_moved(struct nodes *nodes, struct entry *page, struct entry *copy
 {
     uint32_t slot;
     struct node *node = page_node(page, &slot);
-    ensure(slot < node->page_count && memory_at(nodes->memory, node->pages[slot]) == page);
-    node->pages[slot] = memory_handle(nodes->memory, copy);
+    page_tree_moved(&node->pages, nodes->memory, page, copy, slot);
 }
 
 void node_pending_add(struct node *node, struct pending_key *key)

@@ -2,15 +2,13 @@
  *
  * One node per partition (of a table) that was queried: the cached pages with their intervals, the
  * intervals being loaded, and the sort keys of pending writes. Rules: tests/proof/page_rules.py;
- * change both together. Arrays and lists, searched from end to end: a node holds few of each.
+ * change both together. Pages are in a tree; of the others a node holds few, in lists.
  * Threads: under the shard's lock; readers never see a node. */
 #pragma once
 
-#include "cache/entry.h"
+#include "cache/page_tree.h"
 
 struct flight;
-
-enum { NODE_PAGES_MAX = 1024 }; /* further pages of a partition are not cached */
 
 /* A page being fetched. Its owner's; in its node's list from begin to end. */
 struct loading {
@@ -32,8 +30,8 @@ struct node {
     struct node *next; /* in its bucket */
     uint32_t hash, table_id;
     bool is_blind; /* made while unknown writes were pending in its stripe, and always since */
-    uint16_t page_count, page_room, holds;
-    uint32_t *pages; /* handles */
+    uint16_t holds;
+    struct page_tree pages;
     struct loading *loadings;
     struct pending_key *pending;
     uint32_t partition_size;

@@ -117,14 +117,10 @@ uint32_t shard_touch_node(struct shard *shard, struct reclaimer *reclaimer, stru
 {
     uint32_t removed = 0;
     node->holds++;
-    /* From the end: a removed page's place is taken by the last. */
-    for (uint16_t i = node->page_count; i-- > 0;) {
-        struct entry *page = memory_at(shard->memory, node->pages[i]);
-        struct key_interval interval = page_interval(page);
-        if (key_interval_holds(&interval, sort)) {
-            shard_remove(shard, reclaimer, page, SHARD_WRITTEN);
-            removed++;
-        }
+    struct entry *page;
+    while ((page = page_tree_find(&node->pages, shard->memory, sort)) != NULL) {
+        shard_remove(shard, reclaimer, page, SHARD_WRITTEN);
+        removed++;
     }
     for (struct loading *loading = node->loadings; loading != NULL; loading = loading->next)
         if (key_interval_holds(&loading->interval, sort))

@@ -4,6 +4,13 @@
 #include "cache/room.h"
 #include "protocol/ensure.h"
 
+/* Where pages may depend on a key: in its partition, and in the whole that a Scan goes over. */
+enum { PLACE_PARTITION, PLACE_WHOLE, PLACES };
+struct place {
+    struct partition_ref partition;
+    struct pending_key pending;
+};
+
 /* One key between intent and done. In the call's arena. */
 struct raised {
     struct raised *next;
@@ -12,9 +19,8 @@ struct raised {
     bool is_late; /* never announced: its image may be older than another write's */
     struct item_key key;
     const struct entry *probe;
-    struct partition_ref partition;
+    struct place places[PLACES];
     uint32_t ver; /* of the item's stripe after the latest intent */
-    struct pending_key pending;
 };
 
 /* A write on its way. In the call's arena. */
@@ -56,17 +62,17 @@ static void intent_item(struct cache_lane *lane, struct raised *raised, bool is_
     shard_leave(shard, lane->reclaimer);
 }
 
-static void intent_partition(struct cache_lane *lane, struct raised *raised, bool is_first)
+static void intent_place(struct cache_lane *lane, struct place *place, bool is_first)
 {
-    struct shard *shard = cache_shard(lane->cache, raised->partition.hash);
+    struct shard *shard = cache_shard(lane->cache, place->partition.hash);
     shard_enter(shard, lane->reclaimer);
-    *stripe_of_partition(&shard->stripes, raised->partition.hash) += is_first;
-    struct node *node = node_find(&shard->nodes, &raised->partition);
+    *stripe_of_partition(&shard->stripes, place->partition.hash) += is_first;
+    struct node *node = node_find(&shard->nodes, &place->partition);
     if (node != NULL) {
-        if (raised->pending.node == NULL)
-            node_pending_add(node, &raised->pending);
+        if (place->pending.node == NULL)
+            node_pending_add(node, &place->pending);
         count(&lane->counters.invalidated_pages,
-              shard_touch_node(shard, lane->reclaimer, node, raised->pending.sort));
+              shard_touch_node(shard, lane->reclaimer, node, place->pending.sort));
     }
     shard_leave(shard, lane->reclaimer);
 }
@@ -79,7 +85,8 @@ static void intent(struct cache_lane *lane, struct raised *raised, bool is_first
     }
     if (!raised->is_index)
         intent_item(lane, raised, is_first);
-    intent_partition(lane, raised, is_first);
+    for (int i = 0; i < PLACES; i++)
+        intent_place(lane, &raised->places[i], is_first);
 }
 
 /* entry  the new image, not yet published, or NULL; passes */
@@ -112,22 +119,22 @@ static void done_item(struct cache_lane *lane, struct raised *raised, struct ent
     }
 }
 
-static void done_partition(struct cache_lane *lane, struct raised *raised, bool is_known)
+static void done_place(struct cache_lane *lane, struct place *place, bool is_known)
 {
-    struct shard *shard = cache_shard(lane->cache, raised->partition.hash);
+    struct shard *shard = cache_shard(lane->cache, place->partition.hash);
     shard_enter(shard, lane->reclaimer);
     if (is_known) {
-        uint32_t *pending = stripe_of_partition(&shard->stripes, raised->partition.hash);
+        uint32_t *pending = stripe_of_partition(&shard->stripes, place->partition.hash);
         ensure(*pending > 0);
         --*pending;
     }
-    node_pending_remove(&raised->pending);
-    struct node *node = node_find(&shard->nodes, &raised->partition);
+    node_pending_remove(&place->pending);
+    struct node *node = node_find(&shard->nodes, &place->partition);
     if (node != NULL) {
         /* Its key is not known to the node any longer: blind while the stripe stays raised. */
         node->is_blind = node->is_blind || !is_known;
         count(&lane->counters.invalidated_pages,
-              shard_touch_node(shard, lane->reclaimer, node, raised->pending.sort));
+              shard_touch_node(shard, lane->reclaimer, node, place->pending.sort));
     }
     shard_leave(shard, lane->reclaimer);
 }
@@ -146,7 +153,7 @@ static bool keep_raised(struct cache *cache, const struct raised *raised, uint64
             .is_all = raised->is_all,
             .is_index = raised->is_index,
             .item_hash = raised->probe == NULL ? 0 : raised->probe->hash,
-            .partition_hash = raised->partition.hash,
+            .place_hashes = {raised->places[0].partition.hash, raised->places[1].partition.hash},
         };
     } else if (!cache_is_quiet(cache, until_us)) {
         atomic_store_explicit(&cache->quiet_until_us, until_us, memory_order_relaxed);
@@ -165,7 +172,32 @@ static void done(struct cache_lane *lane, struct raised *raised, struct entry *e
     }
     if (!raised->is_index)
         done_item(lane, raised, entry, is_known);
-    done_partition(lane, raised, is_known);
+    for (int i = 0; i < PLACES; i++)
+        done_place(lane, &raised->places[i], is_known);
+}
+
+/* A key's position among all: the hash of its partition key, and itself. */
+static struct bytes position_of(struct item_key key, struct arena *arena)
+{
+    uint8_t *position = arena_alloc(arena, POSITION_HASH_BYTES + key.bytes.size);
+    if (position == NULL)
+        return BYTES_NONE;
+    position_write_hash(position, hash_partition(item_key_partition(key)));
+    if (key.bytes.size != 0)
+        memcpy(position + POSITION_HASH_BYTES, key.bytes.data, key.bytes.size);
+    return bytes_of(position, POSITION_HASH_BYTES + key.bytes.size);
+}
+
+static bool places_init(const struct cache *cache, struct arena *arena, struct raised *raised)
+{
+    struct place *places = raised->places;
+    places[PLACE_PARTITION].pending.sort = item_key_sort(raised->key);
+    places[PLACE_WHOLE].pending.sort = position_of(raised->key, arena);
+    return bytes_given(places[PLACE_WHOLE].pending.sort) &&
+           partition_ref_make(cache, arena, raised->table_id, item_key_partition(raised->key),
+                              &places[PLACE_PARTITION].partition) &&
+           partition_ref_make(cache, arena, raised->table_id, BYTES_LITERAL(""),
+                              &places[PLACE_WHOLE].partition);
 }
 
 /* Fills in what a touched key needs. False without memory. */
@@ -180,12 +212,9 @@ static bool raised_init(struct cache_lane *lane, struct arena *arena, struct rai
     };
     if (touched->is_all)
         return true;
-    raised->pending.sort = item_key_sort(touched->key);
     if (!touched->is_index)
         raised->probe = item_probe(lane->cache, NULL, arena, touched->table_id, touched->key);
-    return (touched->is_index || raised->probe != NULL) &&
-           partition_ref_make(lane->cache, arena, touched->table_id,
-                              item_key_partition(touched->key), &raised->partition);
+    return (touched->is_index || raised->probe != NULL) && places_init(lane->cache, arena, raised);
 }
 
 static struct raised *raised_find(const struct write *write, const struct touched *touched)
@@ -342,7 +371,8 @@ static void check_image(struct cache_lane *lane, struct arena *arena, const stru
     }
     intent(lane, &raised, true);
     done_item(lane, &raised, NULL, true);
-    done_partition(lane, &raised, true);
+    for (int i = 0; i < PLACES; i++)
+        done_place(lane, &raised.places[i], true);
 }
 
 void write_check(struct cache_lane *lane, const struct call *call, const struct entry *probe)
@@ -411,6 +441,14 @@ static void lower_item(struct cache *cache, uint32_t hash)
     mutex_unlock(&shard->lock);
 }
 
+static void lower_place(struct cache *cache, uint32_t hash)
+{
+    struct shard *shard = cache_shard(cache, hash);
+    mutex_lock(&shard->lock);
+    --*stripe_of_partition(&shard->stripes, hash);
+    mutex_unlock(&shard->lock);
+}
+
 void write_expire_unknown(struct cache *cache, struct reclaimer *reclaimer, uint64_t now_us)
 {
     for (;;) {
@@ -432,9 +470,7 @@ void write_expire_unknown(struct cache *cache, struct reclaimer *reclaimer, uint
         }
         if (!oldest.is_index)
             lower_item(cache, oldest.item_hash);
-        struct shard *shard = cache_shard(cache, oldest.partition_hash);
-        mutex_lock(&shard->lock);
-        --*stripe_of_partition(&shard->stripes, oldest.partition_hash);
-        mutex_unlock(&shard->lock);
+        for (int i = 0; i < PLACES; i++)
+            lower_place(cache, oldest.place_hashes[i]);
     }
 }

@@ -53,6 +53,15 @@ MUST_CHECK bool bytes_prefix_end(struct bytes prefix, struct arena *arena, struc
 /* The smallest byte string above `bytes`: a 00 behind it; in arena memory. False without memory. */
 MUST_CHECK bool bytes_next(struct bytes bytes, struct arena *arena, struct bytes *out);
 
+/* A key's position in a whole table or index, over which a Scan goes: the hash of its partition
+ * part, then the key. */
+enum { POSITION_HASH_BYTES = 8 };
+static inline void position_write_hash(uint8_t out[POSITION_HASH_BYTES], uint64_t hash)
+{
+    for (int i = 0; i < POSITION_HASH_BYTES; i++)
+        out[i] = (uint8_t)(hash >> 8 * (POSITION_HASH_BYTES - 1 - i));
+}
+
 /* An interval of sort-key bytes inside one partition: from `low` (inclusive) to `high` (exclusive).
  */
 struct key_interval {

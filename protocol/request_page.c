@@ -236,13 +236,7 @@ enum status request_bind_query(struct request *request, const struct table *tabl
 
 /* ---- Scan ---- */
 
-enum { HASH_BYTES = 8, SEGMENTS_MAX = 1000000 };
-
-static void write_hash(uint8_t out[HASH_BYTES], uint64_t hash)
-{
-    for (int i = 0; i < HASH_BYTES; i++)
-        out[i] = (uint8_t)(hash >> 8 * (HASH_BYTES - 1 - i));
-}
+enum { SEGMENTS_MAX = 1000000 };
 
 /* DynamoDB's quotas: developer guide, "Parallel scan". */
 static enum status check_segment(const struct request *request, struct error *error)
@@ -281,16 +275,17 @@ static bool segment_interval(const struct request *request, struct arena *arena,
     *out = (struct key_interval){BYTES_LITERAL(""), BYTES_NONE};
     if (request->segments <= 1)
         return true;
-    uint8_t *bounds = arena_alloc(arena, 2 * HASH_BYTES);
+    uint8_t *bounds = arena_alloc(arena, 2 * POSITION_HASH_BYTES);
     if (bounds == NULL)
         return false;
     if (request->segment != 0) {
-        write_hash(bounds, segment_begin(request->segment, request->segments));
-        out->low = bytes_of(bounds, HASH_BYTES);
+        position_write_hash(bounds, segment_begin(request->segment, request->segments));
+        out->low = bytes_of(bounds, POSITION_HASH_BYTES);
     }
     if (request->segment + 1 != request->segments) {
-        write_hash(bounds + HASH_BYTES, segment_begin(request->segment + 1, request->segments));
-        out->high = bytes_of(bounds + HASH_BYTES, HASH_BYTES);
+        position_write_hash(bounds + POSITION_HASH_BYTES,
+                            segment_begin(request->segment + 1, request->segments));
+        out->high = bytes_of(bounds + POSITION_HASH_BYTES, POSITION_HASH_BYTES);
     }
     return true;
 }
@@ -303,12 +298,12 @@ static enum status scan_start(const struct request *request, const struct table 
     enum status status = build_start_key(request, table, arena, &start, error);
     if (status != STATUS_OK)
         return status;
-    uint8_t *position = arena_alloc(arena, HASH_BYTES + start.bytes.size);
+    uint8_t *position = arena_alloc(arena, POSITION_HASH_BYTES + start.bytes.size);
     if (position == NULL)
         return error_set(error, STATUS_NO_MEMORY, "%s", "");
-    write_hash(position, hash_partition(item_key_partition(start)));
-    memcpy(position + HASH_BYTES, start.bytes.data, start.bytes.size);
-    struct bytes at = bytes_of(position, HASH_BYTES + start.bytes.size);
+    position_write_hash(position, hash_partition(item_key_partition(start)));
+    memcpy(position + POSITION_HASH_BYTES, start.bytes.data, start.bytes.size);
+    struct bytes at = bytes_of(position, POSITION_HASH_BYTES + start.bytes.size);
     if (!key_interval_holds(interval, at))
         return error_set(error, STATUS_VALIDATION,
                          "The provided starting key is invalid: Invalid ExclusiveStartKey. Please "

@@ -841,7 +841,8 @@ static bool write_again(struct run *run)
 /* The same answer from the cache, and after a write. */
 static void read_again(struct run *run, const char *line, int i)
 {
-    bool is_read = run->operation == OPERATION_GET_ITEM || run->operation == OPERATION_QUERY;
+    bool is_read = run->operation == OPERATION_GET_ITEM || run->operation == OPERATION_QUERY ||
+                   run->operation == OPERATION_SCAN;
     if (!is_cached(run) || !is_read || run->reply.status != STATUS_OK || run->has_failed)
         return;
     if (run->reply.body.size > LARGE_BYTES)
