@@ -4,16 +4,33 @@
 
 #include <msgpack/pack.h>
 
+#include <endian.h>
+
 #define INVALID "One or more parameter values were invalid: "
 
 /* ---- reading in place ---- */
 
+/* size  0, 1, 2, 4 or 8 */
 static uint64_t load_big_endian(const uint8_t *at, size_t size)
 {
-    uint64_t integer = 0;
-    for (size_t i = 0; i < size; i++)
-        integer = integer << 8 | at[i];
-    return integer;
+    uint16_t two;
+    uint32_t four;
+    uint64_t eight;
+    switch (size) {
+    case 0:
+        return 0;
+    case 1:
+        return at[0];
+    case 2:
+        memcpy(&two, at, sizeof two);
+        return be16toh(two);
+    case 4:
+        memcpy(&four, at, sizeof four);
+        return be32toh(four);
+    default:
+        memcpy(&eight, at, sizeof eight);
+        return be64toh(eight);
+    }
 }
 
 /* Bytes, or their length, are next: takes `size` contents. */

@@ -58,8 +58,8 @@ static inline struct msgpack_cursor msgpack_cursor_of(struct bytes bytes)
  * bytes, floats (DynamoDB has none), c1, or a hostile length; the cursor is then unspecified. */
 MUST_CHECK bool msgpack_read_any(struct msgpack_cursor *cursor, struct msgpack_head *out);
 
-/* The same; short strings, small maps and small integers, most of what a request is made of, are
- * read inline. */
+/* The same; short strings, small maps, small integers and truths, most of what a request is made
+ * of, are read inline. */
 MUST_CHECK static inline bool msgpack_read(struct msgpack_cursor *cursor, struct msgpack_head *out)
 {
     if (UNLIKELY(cursor->at == cursor->end))
@@ -96,6 +96,12 @@ MUST_CHECK static inline bool msgpack_read(struct msgpack_cursor *cursor, struct
             return false;
         out->kind = MSGPACK_ARRAY;
         out->count = count;
+        cursor->at++;
+        return true;
+    }
+    if ((lead & 0xfe) == 0xc2) {
+        out->kind = MSGPACK_BOOL;
+        out->truth = lead == 0xc3;
         cursor->at++;
         return true;
     }
