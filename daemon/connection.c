@@ -561,7 +561,7 @@ static void settle(struct connection *connection)
 
 static ssize_t receive(struct connection *connection, uint8_t *at, size_t room)
 {
-    ssize_t got = read(connection->fd, at, room);
+    ssize_t got = recv(connection->fd, at, room, 0);
     connection->is_drained = got < 0 ? errno == EAGAIN : (size_t)got < room;
     return got;
 }
