@@ -185,6 +185,41 @@ static enum wire_result refuse_target(const struct answer *answer, struct bytes 
     return refuse(answer, 400, STATUS_UNKNOWN_OPERATION, error.text);
 }
 
+/* Who asks, and the body unpacked. */
+static enum status open_body(const struct answer *answer, struct http1_message *message,
+                             struct arena *arena, struct error *error)
+{
+    const struct wire_session *session = answer->session;
+    enum status status = STATUS_OK;
+    if (UNLIKELY(session->keys != NULL && session->keys->count != 0))
+        status = signature_check(session->keys, session->unix_s, message, arena, error);
+    return status == STATUS_OK ? unpack_body(message, arena, session->frame_max, error) : status;
+}
+
+static struct bytes host_of(const struct http1_message *message)
+{
+    struct bytes rest = BYTES_NONE, name, value;
+    while (http1_next_field(message->head, &rest, &name, &value))
+        if (name.size == 4 && strncasecmp((const char *)name.data, "host", 4) == 0)
+            return value;
+    return BYTES_NONE;
+}
+
+static enum wire_result answer_own(const struct answer *answer, struct http1_message *message,
+                                   struct arena *arena, enum own_operation operation)
+{
+    struct error error;
+    enum status status = open_body(answer, message, arena, &error);
+    if (status == STATUS_OK)
+        status = operations_read_own(message->body, arena, operation, &error);
+    if (status != STATUS_OK)
+        return refuse(answer, status_http(status), status, error.text);
+    return operations_write_own(operation, host_of(message), answer->id, ending_of(answer->session),
+                                answer->out)
+               ? WIRE_ANSWERED
+               : WIRE_BROKEN;
+}
+
 static enum wire_result read_message(const struct answer *answer, struct http1_message *message,
                                      struct arena *arena, struct request *request)
 {
@@ -196,15 +231,13 @@ static enum wire_result read_message(const struct answer *answer, struct http1_m
     if (!is_text(path, "/"))
         return refuse(answer, 404, STATUS_UNKNOWN_OPERATION, "Operations are sent to /");
     *request = (struct request){.id = answer->id, .wants_verdict = true};
-    if (!operations_find(message->target, &request->operation))
-        return refuse_target(answer, message->target);
-    const struct wire_session *session = answer->session;
+    if (!operations_find(message->target, &request->operation)) {
+        enum own_operation own;
+        return operations_find_own(message->target, &own) ? answer_own(answer, message, arena, own)
+                                                          : refuse_target(answer, message->target);
+    }
     struct error error;
-    enum status status = STATUS_OK;
-    if (UNLIKELY(session->keys != NULL && session->keys->count != 0))
-        status = signature_check(session->keys, session->unix_s, message, arena, &error);
-    if (status == STATUS_OK)
-        status = unpack_body(message, arena, session->frame_max, &error);
+    enum status status = open_body(answer, message, arena, &error);
     if (status == STATUS_OK)
         status = operations_read(message->body, arena, request, &error);
     if (status != STATUS_OK)

@@ -18,12 +18,35 @@ enum {
     NAME_SHOWN_MAX = 64,
 };
 
+/* What is behind the version of the API; BYTES_NONE if another one is meant. */
+static struct bytes name_of(struct bytes target)
+{
+    struct bytes prefix = BYTES_LITERAL("DynamoDB_20120810.");
+    if (!bytes_begin_with(target, prefix))
+        return BYTES_NONE;
+    return bytes_of(target.data + prefix.size, target.size - prefix.size);
+}
+
+static const char *const own_names[] = {
+    [OWN_DESCRIBE_LIMITS] = "DescribeLimits",
+    [OWN_DESCRIBE_ENDPOINTS] = "DescribeEndpoints",
+};
+
+bool operations_find_own(struct bytes target, enum own_operation *out)
+{
+    struct bytes name = name_of(target);
+    for (size_t i = 0; i < sizeof own_names / sizeof own_names[0]; i++) {
+        if (bytes_equal(name, bytes_text(own_names[i]))) {
+            *out = (enum own_operation)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 bool operations_find(struct bytes target, enum operation *out)
 {
-    static const struct bytes prefix = {(const uint8_t *)"DynamoDB_20120810.", 18};
-    if (!bytes_begin_with(target, prefix))
-        return false;
-    struct bytes name = bytes_of(target.data + prefix.size, target.size - prefix.size);
+    struct bytes name = name_of(target);
     for (int operation = 0; operation < OPERATIONS; operation++) {
         if ((HERE & BIT(operation)) != 0 &&
             bytes_equal(name, bytes_text(operation_name((enum operation)operation)))) {
@@ -233,6 +256,19 @@ static bool refuse_repeated(struct json_reader *reader, struct bytes name)
 {
     return json_reader_refuse(reader, STATUS_MALFORMED, "The member %.*s is given twice",
                               shown(name), (const char *)name.data);
+}
+
+enum status operations_read_own(struct bytes body, struct arena *arena,
+                                enum own_operation operation, struct error *error)
+{
+    struct json_reader reader;
+    struct bytes name;
+    json_reader_init(&reader, body, arena, error);
+    if (json_enter_map(&reader) && json_next_member(&reader, &name))
+        (void)json_reader_refuse(&reader, STATUS_UNSUPPORTED,
+                                 "%s: the member %.*s is not supported", own_names[operation],
+                                 shown(name), (const char *)name.data);
+    return json_reader_end(&reader);
 }
 
 /* ---- CreateTable ---- */

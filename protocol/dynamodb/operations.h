@@ -12,6 +12,16 @@
 /* The operation that an X-Amz-Target names. False if there is none of that name here. */
 bool operations_find(struct bytes target, enum operation *out);
 
+/* Operations that are answered here: they say nothing of stored data. */
+enum own_operation { OWN_DESCRIBE_LIMITS, OWN_DESCRIBE_ENDPOINTS };
+
+/* The same for those. */
+bool operations_find_own(struct bytes target, enum own_operation *out);
+
+/* Reads the body of one, which has no members. Errors: as operations_read(). */
+MUST_CHECK enum status operations_read_own(struct bytes body, struct arena *arena,
+                                           enum own_operation operation, struct error *error);
+
 /* Fills `request`, whose operation is set and all else zero, from the JSON of a body. Views are
  * into the arena. Errors: STATUS_MALFORMED, STATUS_VALIDATION, STATUS_UNSUPPORTED with DynamoDB's
  * texts or ones that name the member, STATUS_NO_MEMORY. */
@@ -41,5 +51,8 @@ struct refusal {
 
 /* Append whole HTTP replies. False without memory. */
 MUST_CHECK bool operations_write_refusal(const struct refusal *refusal, struct buffer *out);
+/* host  as the client has called this server; not given: it has not */
+MUST_CHECK bool operations_write_own(enum own_operation operation, struct bytes host, uint64_t id,
+                                     enum ending ending, struct buffer *out);
 MUST_CHECK bool operations_write_health(uint64_t id, enum ending ending, bool is_head,
                                         struct buffer *out);

@@ -241,6 +241,37 @@ bool operations_write_refusal(const struct refusal *refusal, struct buffer *out)
     return true;
 }
 
+/* DynamoDB's quotas, which nothing here enforces. */
+static bool put_limits(struct buffer *out)
+{
+    return PUT(out, "{\"AccountMaxReadCapacityUnits\":80000,\"AccountMaxWriteCapacityUnits\":80000,"
+                    "\"TableMaxReadCapacityUnits\":40000,\"TableMaxWriteCapacityUnits\":40000}");
+}
+
+/* The one endpoint there is, whoever leads to it. */
+static bool put_endpoints(struct buffer *out, struct bytes host)
+{
+    bool is_told = bytes_given(host) && utf8_is_valid(host);
+    return PUT(out, "{\"Endpoints\":[{\"Address\":") &&
+           json_from_text(is_told ? host : BYTES_LITERAL("localhost"), out) &&
+           PUT(out, ",\"CachePeriodInMinutes\":1440}]}");
+}
+
+bool operations_write_own(enum own_operation operation, struct bytes host, uint64_t id,
+                          enum ending ending, struct buffer *out)
+{
+    struct head head = {.http = 200, .id = id, .content_type = json_type, .ending = ending};
+    size_t start;
+    if (!begin(out, &start))
+        return false;
+    if (operation == OWN_DESCRIBE_LIMITS ? !put_limits(out) : !put_endpoints(out, host)) {
+        out->size = start;
+        return false;
+    }
+    end(out, start, &head);
+    return true;
+}
+
 bool operations_write_health(uint64_t id, enum ending ending, bool is_head, struct buffer *out)
 {
     struct head head = {

@@ -553,6 +553,11 @@ class Signed(Raw):
         return boto3.client("dynamodb", endpoint_url=self.url, **{
             **SETTINGS, "aws_access_key_id": key, "aws_secret_access_key": secret})
 
+    def test_what_the_wire_answers_is_signed_too(self):
+        self.assertEqual(self.client.describe_limits()["TableMaxReadCapacityUnits"], 40000)
+        self.assertEqual(self.client.describe_endpoints()["Endpoints"][0]["Address"], f"127.0.0.1:{self.port}")
+        self.refused("UnrecognizedClientException", self.client_with("somebody", "x").describe_limits)
+
     def test_who_has_no_key_is_refused(self):
         table = self.table()
         item = {"p": "k", "s": "\u00e9", "n": [1, {"x": None}]}

@@ -547,6 +547,35 @@ static void what_cannot_be_served_is_refused_by_name(void **state)
         check_refused(&cases[i], WIRE_ANSWERED);
 }
 
+static void what_says_nothing_of_data_is_answered_by_the_wire(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *request, *text;
+    } cases[] = {
+        {POST("DescribeLimits", "{}"),
+         "\r\n\r\n{\"AccountMaxReadCapacityUnits\":80000,\"AccountMaxWriteCapacityUnits\":80000,"},
+        {POST("DescribeEndpoints", "{ }"),
+         "{\"Endpoints\":[{\"Address\":\"localhost\",\"CachePeriodInMinutes\":1440}]}"},
+        {"POST / HTTP/1.1\r\nhost: a\"b:8000 \r\nX-Amz-Target: DynamoDB_20120810.DescribeEndpoints"
+         "\r\nContent-Length: 2\r\n\r\n{}",
+         "{\"Endpoints\":[{\"Address\":\"a\\\"b:8000\",\"CachePeriodInMinutes\":1440}]}"},
+        {POST("DescribeLimits", "{\"X\":1}"), "DescribeLimits: the member X is not supported"},
+        {POST("DescribeEndpoints", "[]"), "Start of list found where not expected"},
+        {POST("DescribeEndpoints", ""), "Not JSON"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct stream stream;
+        char request[512];
+        stream_init(&stream);
+        fill_length(cases[i].request, request, sizeof request);
+        assert_int_equal(decode_text(&stream, request), WIRE_ANSWERED);
+        assert_int_equal(stream.used, strlen(request));
+        assert_contains(&stream.out, cases[i].text);
+        stream_deinit(&stream);
+    }
+}
+
 /* A request whose length is filled in. */
 static enum wire_result decode_post(struct stream *stream, const char *text)
 {
@@ -922,6 +951,7 @@ int main(void)
         cmocka_unit_test(a_connection_ends_when_http_says_so),
         cmocka_unit_test(probes_are_answered),
         cmocka_unit_test(what_cannot_be_served_is_refused_by_name),
+        cmocka_unit_test(what_says_nothing_of_data_is_answered_by_the_wire),
         cmocka_unit_test(expressions_and_choices_are_read),
         cmocka_unit_test(what_writes_and_counts_answer),
         cmocka_unit_test(what_is_not_http_ends_the_connection),
