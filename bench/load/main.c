@@ -40,7 +40,7 @@ static const char usage[] =
     "  --partition-items N     items a partition, for queries (100)\n"
     "  --keys uniform,zipf     which key comes next (uniform); --theta X (0.99)\n"
     "  --connections A,B,..    (1)      --depth A,B,..  requests in flight on each (1)\n"
-    "  --transport tcp|unix    (tcp)\n"
+    "  --transport tcp|unix|http   (tcp); http: DynamoDB's API\n"
     "  --pin same|split|none   client and servers on one CPU, on two, or as the system likes "
     "(same)\n"
     "  --seconds S             a point and round (1)        --rounds N  (5)\n"
@@ -227,8 +227,9 @@ static void place(const struct settings *settings, struct target *target)
 
 static void start_mudax(const struct settings *settings, struct target *target)
 {
+    bool is_http = strcmp(settings->transport, "http") == 0;
     *target = (struct target){.name = "mudax",
-                              .ops = &target_mudax,
+                              .ops = is_http ? &target_http : &target_mudax,
                               .shape = &settings->shape,
                               .port = settings->port,
                               .path = settings->path};
@@ -239,7 +240,8 @@ static void start_mudax(const struct settings *settings, struct target *target)
     if (target->path != NULL)
         (void)snprintf(listen, sizeof listen, "mudax+unix:%s", target->path);
     else
-        (void)snprintf(listen, sizeof listen, "mudax://127.0.0.1:%d", target->port);
+        (void)snprintf(listen, sizeof listen, "%s://127.0.0.1:%d", is_http ? "http" : "mudax",
+                       target->port);
     (void)snprintf(words, sizeof words,
                    "%s --listen %s --store %s --workers 1 --cache-memory 2G --item-ttl 0 "
                    "--log-level warn",

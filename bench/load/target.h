@@ -50,7 +50,8 @@ struct target_ops {
     bool (*is_right)(struct target *target, enum work work, uint64_t key, struct bytes reply);
 };
 
-extern const struct target_ops target_mudax, target_memcached, target_redis, target_echo;
+extern const struct target_ops target_mudax, target_http, target_memcached, target_redis,
+    target_echo;
 
 enum { KEY_SIZE = 24 };
 

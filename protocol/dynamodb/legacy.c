@@ -312,7 +312,7 @@ static bool read_list(struct json_reader *part, struct condition *condition)
     if (!json_enter_list(part))
         return false;
     while (json_next_element(part)) {
-        struct bytes value;
+        struct bytes value = BYTES_NONE;
         if (!read_value(part, &value))
             return false;
         if (condition->count++ == 0)
@@ -460,7 +460,7 @@ static bool check_values(struct json_reader *part, const struct condition *condi
 static bool put_condition(struct maker *maker, struct text *text, const struct condition *condition)
 {
     struct msgpack_cursor cursor = msgpack_cursor_of(condition->values);
-    struct bytes value;
+    struct bytes value = BYTES_NONE;
     bool is_put = true;
     for (const char *at = condition->comparison->text; is_put && *at != '\0'; at++) {
         if (*at == '@') {

@@ -118,25 +118,6 @@ bool json_need_room(struct json_reader *reader)
 
 /* ---- strings ---- */
 
-static uint64_t load_eight(const uint8_t *at)
-{
-    uint64_t eight;
-    memcpy(&eight, at, sizeof eight);
-    return eight;
-}
-
-/* Has a byte that ends a run of ordinary ASCII: a control character, a quote, a backslash, or one
- * above 7f. Source: "Bit twiddling hacks", "Determine if a word has a zero byte" and "... a byte
- * less than n". */
-static bool has_special(uint64_t eight)
-{
-    const uint64_t ones = 0x0101010101010101ULL;
-    const uint64_t highs = 0x8080808080808080ULL;
-    uint64_t quotes = eight ^ (ones * '"');
-    uint64_t slashes = eight ^ (ones * '\\');
-    return (((eight - ones * 0x20) | (quotes - ones) | (slashes - ones) | eight) & highs) != 0;
-}
-
 static bool is_special(uint8_t byte)
 {
     return byte < 0x20 || byte == '"' || byte == '\\' || byte >= 0x80;
@@ -219,7 +200,7 @@ static bool scan_string(struct json_reader *reader, struct string *out)
     const uint8_t *end = reader->end;
     *out = (struct string){.has_escape = false};
     for (;;) {
-        while (end - at >= 8 && !has_special(load_eight(at)))
+        while (end - at >= 8 && !json_has_special(at))
             at += 8;
         while (at != end && !is_special(*at))
             at++;

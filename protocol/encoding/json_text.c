@@ -1,12 +1,18 @@
 /* json_text.c - MessagePack to JSON text in one pass: what a hit over HTTP is made of. */
 #include "protocol/encoding/base64.h"
 #include "protocol/encoding/json.h"
+#include "protocol/encoding/json_token.h"
 
 enum { DEPTH_MAX = ITEM_DEPTH_MAX + 4, NATURAL_DIGITS_MAX = 20 };
 
-static bool put(struct buffer *out, struct bytes bytes)
+/* Inline: most pieces are a few bytes whose number the compiler knows. */
+static inline bool put(struct buffer *out, struct bytes bytes)
 {
-    return buffer_append(out, bytes);
+    if (UNLIKELY(bytes.size == 0 || bytes.size > out->capacity - out->size))
+        return buffer_append(out, bytes);
+    memcpy(out->data + out->size, bytes.data, bytes.size);
+    out->size += bytes.size;
+    return true;
 }
 
 #define PUT(out, text) put(out, BYTES_LITERAL(text))
@@ -39,6 +45,8 @@ bool json_from_text(struct bytes text, struct buffer *out)
     bool is_put = buffer_reserve(out, text.size + 2) && PUT(out, "\"");
     for (size_t at = 0; is_put && at < text.size;) {
         size_t end = at;
+        while (text.size - end >= 8 && !json_has_special(text.data + end))
+            end += 8;
         while (end < text.size && !is_escaped(text.data[end]))
             end++;
         is_put = put(out, bytes_of(text.data + at, end - at));

@@ -3,6 +3,20 @@
 
 #include "protocol/encoding/json_reader.h"
 
+/* Whether one of eight bytes ends a run of ordinary ASCII: a control character, a quote, a
+ * backslash, or one above 7f. Source: "Bit twiddling hacks", "Determine if a word has a zero byte"
+ * and "... a byte less than n". */
+static inline bool json_has_special(const uint8_t *at)
+{
+    const uint64_t ones = 0x0101010101010101ULL;
+    const uint64_t highs = 0x8080808080808080ULL;
+    uint64_t eight;
+    memcpy(&eight, at, sizeof eight);
+    uint64_t quotes = eight ^ (ones * '"');
+    uint64_t slashes = eight ^ (ones * '\\');
+    return (((eight - ones * 0x20) | (quotes - ones) | (slashes - ones) | eight) & highs) != 0;
+}
+
 static inline void json_skip_blanks(struct json_reader *reader)
 {
     while (reader->at != reader->end && (*reader->at == ' ' || *reader->at == '\n' ||

@@ -39,6 +39,7 @@ RULES = [
     ("clients/c/", ["protocol/", "clients/c/"], ["mudax.h"]),
     ("clients/cli/", ["protocol/encoding/json.h", "clients/cli/"], ["mudax.h"]),
     ("bench/load/", ["protocol/", "bench/load/"], ["hiredis/"]),
+    ("bench/micro/evhttp.c", [], ["event2/"]),
     ("bench/micro/floors.c", [], ["rocksdb/"]),
     ("bench/micro/", ["protocol/", "backend/backend.h", "cache/cache.h"], []),
     ("bench/trace/", ["protocol/", "backend/backend.h", "cache/cache.h", "bench/trace/"], []),
