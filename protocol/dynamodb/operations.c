@@ -1,6 +1,7 @@
 #include "protocol/dynamodb/operations.h"
 
-#include "protocol/dynamodb/legacy.h"
+#include "protocol/dynamodb/members.h"
+#include "protocol/dynamodb/parts.h"
 
 #define BIT(operation) (1u << (operation))
 
@@ -10,11 +11,18 @@ enum {
     PAGES = QUERY | SCAN,
     READS = BIT(OPERATION_GET_ITEM) | PAGES,
     UPDATE = BIT(OPERATION_UPDATE_ITEM),
+    CHECK = BIT(OPERATION_CONDITION_CHECK), /* a part only */
     WRITES = BIT(OPERATION_PUT_ITEM) | BIT(OPERATION_DELETE_ITEM) | UPDATE,
-    BY_KEY = BIT(OPERATION_GET_ITEM) | BIT(OPERATION_DELETE_ITEM) | UPDATE,
+    BY_KEY = BIT(OPERATION_GET_ITEM) | BIT(OPERATION_DELETE_ITEM) | UPDATE | CHECK,
     ON_ITEMS = READS | WRITES,
-    ON_TABLES = BIT(OPERATION_DESCRIBE_TABLE) | BIT(OPERATION_DELETE_TABLE),
-    HERE = ON_ITEMS | ON_TABLES | BIT(OPERATION_CREATE_TABLE) | BIT(OPERATION_LIST_TABLES),
+    BATCHES = BIT(OPERATION_BATCH_GET_ITEM) | BIT(OPERATION_BATCH_WRITE_ITEM),
+    TRANSACT_WRITE = BIT(OPERATION_TRANSACT_WRITE_ITEMS),
+    OF_PARTS = BATCHES | TRANSACT_WRITE | BIT(OPERATION_TRANSACT_GET_ITEMS),
+    ON_TABLES = BIT(OPERATION_DESCRIBE_TABLE) | BIT(OPERATION_DELETE_TABLE) |
+                BIT(OPERATION_DESCRIBE_TIME_TO_LIVE),
+    DEFINING = BIT(OPERATION_CREATE_TABLE) | BIT(OPERATION_UPDATE_TABLE) |
+               BIT(OPERATION_UPDATE_TIME_TO_LIVE),
+    HERE = ON_ITEMS | OF_PARTS | ON_TABLES | DEFINING | BIT(OPERATION_LIST_TABLES),
     NAME_SHOWN_MAX = 64,
 };
 
@@ -86,8 +94,8 @@ struct row {
 #define FIELD(name) offsetof(struct request, name)
 
 static const struct row rows[] = {
-    {BYTES_LITERAL("TableName"), "tableName", ON_ITEMS | ON_TABLES, ON_ITEMS | ON_TABLES, TEXT,
-     FIELD(table_name)},
+    {BYTES_LITERAL("TableName"), "tableName", ON_ITEMS | CHECK | ON_TABLES,
+     ON_ITEMS | CHECK | ON_TABLES, TEXT, FIELD(table_name)},
     {BYTES_LITERAL("ExclusiveStartTableName"), "exclusiveStartTableName",
      BIT(OPERATION_LIST_TABLES), 0, TEXT, FIELD(table_name)},
     {BYTES_LITERAL("Key"), "key", BY_KEY, BY_KEY, ITEM, FIELD(key)},
@@ -96,11 +104,11 @@ static const struct row rows[] = {
     {BYTES_LITERAL("ConsistentRead"), "consistentRead", READS, 0, TRUTH, FIELD(is_consistent)},
     {BYTES_LITERAL("KeyConditionExpression"), "keyConditionExpression", QUERY, 0, TEXT,
      FIELD(key_condition.text)},
-    {BYTES_LITERAL("ExpressionAttributeNames"), "expressionAttributeNames", ON_ITEMS, 0, NAMES,
-     FIELD(key_condition.names)},
-    {BYTES_LITERAL("ExpressionAttributeValues"), "expressionAttributeValues", PAGES | WRITES, 0,
-     ITEM, FIELD(key_condition.values)},
-    {BYTES_LITERAL("ConditionExpression"), "conditionExpression", WRITES, 0, TEXT,
+    {BYTES_LITERAL("ExpressionAttributeNames"), "expressionAttributeNames", ON_ITEMS | CHECK, 0,
+     NAMES, FIELD(key_condition.names)},
+    {BYTES_LITERAL("ExpressionAttributeValues"), "expressionAttributeValues",
+     PAGES | WRITES | CHECK, 0, ITEM, FIELD(key_condition.values)},
+    {BYTES_LITERAL("ConditionExpression"), "conditionExpression", WRITES | CHECK, CHECK, TEXT,
      FIELD(condition)},
     {BYTES_LITERAL("UpdateExpression"), "updateExpression", UPDATE, 0, TEXT, FIELD(update)},
     {BYTES_LITERAL("FilterExpression"), "filterExpression", PAGES, 0, TEXT, FIELD(filter)},
@@ -111,6 +119,8 @@ static const struct row rows[] = {
     {BYTES_LITERAL("IndexName"), "indexName", PAGES, 0, TEXT, FIELD(index_name)},
     {BYTES_LITERAL("Segment"), "segment", SCAN, 0, SEGMENT, FIELD(segment)},
     {BYTES_LITERAL("TotalSegments"), "totalSegments", SCAN, 0, LIMIT, FIELD(segments)},
+    {BYTES_LITERAL("ClientRequestToken"), "clientRequestToken", TRANSACT_WRITE, 0, TEXT,
+     FIELD(token)},
     {BYTES_LITERAL("Limit"), "limit", PAGES | BIT(OPERATION_LIST_TABLES), 0, LIMIT, FIELD(limit)},
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
@@ -163,40 +173,42 @@ static bool read_row(const struct row *row, struct json_reader *reader, struct r
     return false;
 }
 
-/* ---- members that choose one of several words: some words are not served yet ---- */
+/* ---- members that choose one of several words ---- */
 
 struct choice {
     struct bytes name;
     const char *path;
     uint32_t operations;
-    const char *taken;    /* words that ask for nothing, or for what can be done */
-    const char *known;    /* all of DynamoDB's */
-    const char *numbered; /* words in the order of the enum that `field` is of; NULL: no field */
+    const char *known;    /* as DynamoDB lists them */
+    const char *numbered; /* the same in the order of the enum that `field` is of; NULL: no field */
     size_t field;
+    bool is_truth; /* the field is a bool: whether it is the second word */
 };
 
-/* In the order of enum select, from 1, and of enum return_values. */
-#define SELECT_WORDS "ALL_ATTRIBUTES, ALL_PROJECTED_ATTRIBUTES, SPECIFIC_ATTRIBUTES, COUNT"
-#define RETURN_WORDS "NONE, ALL_OLD, UPDATED_OLD, ALL_NEW, UPDATED_NEW"
-_Static_assert(SELECT_ALL_ATTRIBUTES == 1 && SELECT_COUNT == 4 && RETURN_UPDATED_NEW == 4, "order");
-_Static_assert(sizeof(enum select) == sizeof(int) && sizeof(enum return_values) == sizeof(int),
+/* In the order of enum capacity_detail, of enum select, from 1, and of enum return_values. */
+#define CAPACITY_WORDS "NONE, TOTAL, INDEXES"
+#define SELECT_WORDS   "ALL_ATTRIBUTES, ALL_PROJECTED_ATTRIBUTES, SPECIFIC_ATTRIBUTES, COUNT"
+#define RETURN_WORDS   "NONE, ALL_OLD, UPDATED_OLD, ALL_NEW, UPDATED_NEW"
+_Static_assert(CAPACITY_INDEXES == 2 && SELECT_ALL_ATTRIBUTES == 1 && SELECT_COUNT == 4 &&
+                   RETURN_UPDATED_NEW == 4,
+               "order");
+_Static_assert(sizeof(enum select) == sizeof(int) && sizeof(enum return_values) == sizeof(int) &&
+                   sizeof(enum capacity_detail) == sizeof(int),
                "fields are written as int");
 
 static const struct choice choices[] = {
-    {BYTES_LITERAL("Select"), "select", PAGES, SELECT_WORDS,
+    {BYTES_LITERAL("Select"), "select", PAGES,
      "SPECIFIC_ATTRIBUTES, COUNT, ALL_ATTRIBUTES, ALL_PROJECTED_ATTRIBUTES",
-     "NOT_GIVEN, " SELECT_WORDS, FIELD(select)},
-    /* What a write was charged depends on the item it replaced, which is not told yet. */
-    {BYTES_LITERAL("ReturnConsumedCapacity"), "returnConsumedCapacity", ON_ITEMS, "NONE",
-     "INDEXES, TOTAL, NONE", NULL, 0},
-    {BYTES_LITERAL("ReturnValues"), "returnValues", WRITES, RETURN_WORDS,
-     "ALL_NEW, UPDATED_OLD, ALL_OLD, NONE, UPDATED_NEW", RETURN_WORDS, FIELD(return_values)},
+     "NOT_GIVEN, " SELECT_WORDS, FIELD(select), false},
+    {BYTES_LITERAL("ReturnConsumedCapacity"), "returnConsumedCapacity", ON_ITEMS | OF_PARTS,
+     "INDEXES, TOTAL, NONE", CAPACITY_WORDS, FIELD(capacity), false},
+    {BYTES_LITERAL("ReturnValues"), "returnValues", WRITES,
+     "ALL_NEW, UPDATED_OLD, ALL_OLD, NONE, UPDATED_NEW", RETURN_WORDS, FIELD(return_values), false},
     /* Told of local indexes only. */
-    {BYTES_LITERAL("ReturnItemCollectionMetrics"), "returnItemCollectionMetrics", WRITES,
-     "SIZE, NONE", "SIZE, NONE", NULL, 0},
-    /* Errors hold a text and no item yet. */
+    {BYTES_LITERAL("ReturnItemCollectionMetrics"), "returnItemCollectionMetrics",
+     WRITES | BIT(OPERATION_BATCH_WRITE_ITEM) | TRANSACT_WRITE, "SIZE, NONE", NULL, 0, false},
     {BYTES_LITERAL("ReturnValuesOnConditionCheckFailure"), "returnValuesOnConditionCheckFailure",
-     WRITES, "NONE", "ALL_OLD, NONE", NULL, 0},
+     WRITES | CHECK, "ALL_OLD, NONE", "NONE, ALL_OLD", FIELD(wants_failed), true},
 };
 enum { CHOICES = sizeof choices / sizeof choices[0] };
 
@@ -213,33 +225,24 @@ static int list_find(const char *list, struct bytes word)
     return -1;
 }
 
-static bool list_has(const char *list, struct bytes word)
-{
-    return list_find(list, word) >= 0;
-}
-
 static bool read_choice(const struct choice *choice, struct json_reader *reader,
                         struct request *request)
 {
     struct bytes word;
     if (!json_read_text(reader, &word))
         return false;
-    if (list_has(choice->taken, word)) {
-        if (choice->numbered != NULL)
-            *(int *)(void *)((uint8_t *)request + choice->field) =
-                list_find(choice->numbered, word);
-        return true;
-    }
-    if (!list_has(choice->known, word))
+    if (list_find(choice->known, word) < 0)
         return json_reader_refuse(reader, STATUS_VALIDATION,
                                   "1 validation error detected: Value '%.*s' at '%s' failed to "
                                   "satisfy constraint: Member must satisfy enum value set: [%s]",
                                   shown(word), (const char *)word.data, choice->path,
                                   choice->known);
-    return json_reader_refuse(
-        reader, STATUS_UNSUPPORTED, "%s: %.*s with the value %.*s is not supported",
-        operation_name(request->operation), (int)choice->name.size, (const char *)choice->name.data,
-        shown(word), (const char *)word.data);
+    void *field = (uint8_t *)request + choice->field;
+    if (choice->is_truth)
+        *(bool *)field = list_find(choice->numbered, word) != 0;
+    else if (choice->numbered != NULL)
+        *(int *)field = list_find(choice->numbered, word);
+    return true;
 }
 
 /* ---- members of whatever kind ---- */
@@ -271,29 +274,42 @@ enum status operations_read_own(struct bytes body, struct arena *arena,
     return json_reader_end(&reader);
 }
 
-/* ---- CreateTable ---- */
+/* ---- definitions of tables ---- */
 
-/* Members of CreateTable that the engine looks at; it refuses what it cannot do. */
-static const char *const definition_members[] = {
-    "AttributeDefinitions",
-    "BillingMode",
-    "DeletionProtectionEnabled",
-    "GlobalSecondaryIndexes",
-    "KeySchema",
-    "LocalSecondaryIndexes",
-    "ProvisionedThroughput",
-    "SSESpecification",
-    "StreamSpecification",
-    "TableClass",
-    "TableName",
-    "Tags",
+/* Members that the engine looks at, by the operations that have them; it refuses what it cannot do.
+ */
+enum {
+    CREATE = BIT(OPERATION_CREATE_TABLE),
+    CHANGE = BIT(OPERATION_UPDATE_TABLE),
+    LIVE = BIT(OPERATION_UPDATE_TIME_TO_LIVE),
+};
+static const struct {
+    const char *name;
+    uint32_t operations;
+} definition_members[] = {
+    {"AttributeDefinitions", CREATE | CHANGE},
+    {"BillingMode", CREATE | CHANGE},
+    {"DeletionProtectionEnabled", CREATE | CHANGE},
+    {"GlobalSecondaryIndexUpdates", CHANGE},
+    {"GlobalSecondaryIndexes", CREATE},
+    {"KeySchema", CREATE},
+    {"LocalSecondaryIndexes", CREATE},
+    {"ProvisionedThroughput", CREATE | CHANGE},
+    {"ReplicaUpdates", CHANGE},
+    {"SSESpecification", CREATE | CHANGE},
+    {"StreamSpecification", CREATE | CHANGE},
+    {"TableClass", CREATE | CHANGE},
+    {"TableName", CREATE | CHANGE | LIVE},
+    {"Tags", CREATE},
+    {"TimeToLiveSpecification", LIVE},
 };
 enum { DEFINITION_MEMBERS = sizeof definition_members / sizeof definition_members[0] };
 
-static bool is_definition_member(struct bytes name)
+static bool is_definition_member(struct bytes name, enum operation operation)
 {
     for (size_t i = 0; i < DEFINITION_MEMBERS; i++)
-        if (bytes_equal(name, bytes_text(definition_members[i])))
+        if ((definition_members[i].operations & BIT(operation)) != 0 &&
+            bytes_equal(name, bytes_text(definition_members[i].name)))
             return true;
     return false;
 }
@@ -316,7 +332,7 @@ static bool read_definition(struct json_reader *reader, struct request *request)
     struct value definition = {.type = VALUE_M, .attributes = attributes};
     struct bytes name;
     while (json_next_member(reader, &name)) {
-        if (!is_definition_member(name))
+        if (!is_definition_member(name, request->operation))
             return refuse_member(reader, request, name);
         if (definition.count == DEFINITION_MEMBERS) /* more than there are names */
             return refuse_repeated(reader, name);
@@ -346,14 +362,8 @@ static bool take_once(struct json_reader *reader, struct bytes name, uint64_t bi
     return true;
 }
 
-/* What a request says besides what is in struct request already. */
-struct members {
-    uint64_t seen; /* a bit each */
-    struct legacy legacy;
-};
-
-static bool read_member(struct json_reader *reader, struct bytes name, struct request *request,
-                        struct members *members)
+bool members_read_one(struct json_reader *reader, struct bytes name, struct request *request,
+                      struct members *members)
 {
     enum legacy_parameter legacy;
     uint64_t *seen = &members->seen;
@@ -383,24 +393,61 @@ static bool check_required(struct json_reader *reader, const struct request *req
     return true;
 }
 
-static bool read_members(struct json_reader *reader, struct request *request)
+bool members_end(struct json_reader *reader, struct request *request, struct members *members)
+{
+    return LIKELY(!members->legacy.is_used) || legacy_apply(&members->legacy, reader, request);
+}
+
+bool members_read(struct json_reader *reader, struct request *request)
 {
     struct members members = {.seen = 0};
     struct bytes name;
+    if (!json_enter_map(reader))
+        return false;
     while (json_next_member(reader, &name))
-        if (!read_member(reader, name, request, &members))
+        if (!members_read_one(reader, name, request, &members))
             return false;
-    return check_required(reader, request, members.seen) &&
-           (LIKELY(!members.legacy.is_used) || legacy_apply(&members.legacy, reader, request));
+    return check_required(reader, request, members.seen) && members_end(reader, request, &members);
+}
+
+/* A batch or a transaction: what is said of all parts, and the parts. */
+static bool read_parts(struct json_reader *reader, struct request *request)
+{
+    struct bytes wanted = parts_member(request->operation), name;
+    struct members members = {.seen = 0};
+    bool is_seen = false;
+    if (!json_enter_map(reader))
+        return false;
+    while (json_next_member(reader, &name)) {
+        bool is_parts = bytes_equal(name, wanted);
+        if (is_parts && is_seen)
+            return refuse_repeated(reader, name);
+        is_seen |= is_parts;
+        if (!(is_parts ? parts_read(reader, request)
+                       : members_read_one(reader, name, request, &members)))
+            return false;
+    }
+    bool is_batch = (BATCHES & BIT(request->operation)) != 0;
+    return is_seen ||
+           json_reader_refuse(reader, STATUS_VALIDATION,
+                              "1 validation error detected: Value null at '%s' failed to satisfy "
+                              "constraint: Member must not be null",
+                              is_batch ? "requestItems" : "transactItems");
 }
 
 enum status operations_read(struct bytes body, struct arena *arena, struct request *request,
                             struct error *error)
 {
     struct json_reader reader;
+    uint32_t operation = BIT(request->operation);
     json_reader_init(&reader, body, arena, error);
-    if (json_enter_map(&reader))
-        (void)(request->operation == OPERATION_CREATE_TABLE ? read_definition(&reader, request)
-                                                            : read_members(&reader, request));
+    bool is_read;
+    if ((DEFINING & operation) != 0)
+        is_read = json_enter_map(&reader) && read_definition(&reader, request);
+    else if (UNLIKELY((OF_PARTS & operation) != 0))
+        is_read = read_parts(&reader, request);
+    else
+        is_read = members_read(&reader, request);
+    (void)is_read; /* the reader knows why not */
     return json_reader_end(&reader);
 }

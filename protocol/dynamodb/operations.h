@@ -44,6 +44,7 @@ struct refusal {
     int http;
     enum status status; /* whose name and, if text is "", text is told */
     const char *text;
+    struct bytes details; /* as in struct reply; not given: none */
     uint64_t id;
     enum ending ending;
     bool is_head; /* answers a HEAD: no body */

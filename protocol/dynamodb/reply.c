@@ -2,6 +2,7 @@
  */
 #include "protocol/dynamodb/http1.h"
 #include "protocol/dynamodb/operations.h"
+#include "protocol/dynamodb/parts.h"
 #include "protocol/encoding/json.h"
 
 #include <zlib.h>
@@ -171,10 +172,27 @@ static bool put_page(struct buffer *out, struct bytes body)
     return PUT(out, "}");
 }
 
-static bool put_body(struct buffer *out, enum operation operation, struct bytes body)
+/* Into the object that has just been closed. A hit was charged nothing. */
+static bool put_capacity(struct buffer *out, const struct request *request, struct bytes capacity)
+{
+    struct msgpack_cursor cursor = msgpack_cursor_of(capacity);
+    out->size--;
+    if ((out->data[out->size - 1] != '{' && !PUT(out, ",")) || !PUT(out, "\"ConsumedCapacity\":"))
+        return false;
+    bool is_put = bytes_given(capacity) ? json_from_plain_bytes(&cursor, out)
+                  : request->part_count != 0
+                      ? PUT(out, "[]")
+                      : PUT(out, "{\"CapacityUnits\":0,\"TableName\":") &&
+                            json_from_text(request->table_name, out) && PUT(out, "}");
+    return is_put && PUT(out, "}");
+}
+
+static bool put_body(struct buffer *out, const struct request *request, struct bytes body)
 {
     struct msgpack_cursor cursor = msgpack_cursor_of(body);
-    switch (operation) {
+    if (UNLIKELY(bytes_given(parts_member(request->operation))))
+        return parts_write(request, body, out);
+    switch (request->operation) {
     case OPERATION_GET_ITEM:
         return put_item(out, BYTES_LITERAL("{\"Item\":"), body);
     case OPERATION_PUT_ITEM:
@@ -211,13 +229,26 @@ static struct bytes error_space(enum status status)
 }
 
 /* What is wrong with the form of a request has its text under another name. */
-static bool put_error(struct buffer *out, enum status status, const char *text)
+static bool put_details(struct buffer *out, enum status status, struct bytes details)
 {
-    struct bytes member = status == STATUS_MALFORMED ? BYTES_LITERAL("\",\"Message\":")
-                                                     : BYTES_LITERAL("\",\"message\":");
+    struct msgpack_cursor cursor = msgpack_cursor_of(details);
+    if (!bytes_given(details))
+        return true;
+    if (status == STATUS_TRANSACTION_CANCELED)
+        return PUT(out, ",\"CancellationReasons\":") && parts_write_reasons(details, out);
+    return PUT(out, ",\"Item\":") && json_from_item_bytes(&cursor, out);
+}
+
+static bool put_error(struct buffer *out, enum status status, const char *text,
+                      struct bytes details)
+{
+    bool is_capital = status == STATUS_MALFORMED || status == STATUS_TRANSACTION_CANCELED;
+    struct bytes member =
+        is_capital ? BYTES_LITERAL("\",\"Message\":") : BYTES_LITERAL("\",\"message\":");
     return PUT(out, "{\"__type\":\"") && buffer_append(out, error_space(status)) &&
            buffer_append(out, bytes_text(status_name(status))) && buffer_append(out, member) &&
-           json_from_text(bytes_text(text), out) && PUT(out, "}");
+           json_from_text(bytes_text(text), out) && put_details(out, status, details) &&
+           PUT(out, "}");
 }
 
 /* ---- replies ---- */
@@ -233,7 +264,7 @@ bool operations_write_refusal(const struct refusal *refusal, struct buffer *out)
     size_t start;
     if (!begin(out, &start))
         return false;
-    if (!put_error(out, refusal->status, text)) {
+    if (!put_error(out, refusal->status, text, refusal->details)) {
         out->size = start;
         return false;
     }
@@ -293,6 +324,7 @@ bool operations_write_reply(const struct request *request, const struct reply *r
     struct refusal refusal = {.http = status_http(reply->status),
                               .status = reply->status,
                               .text = reply->error.text,
+                              .details = reply->details,
                               .id = request->id,
                               .ending = ending};
     if (reply->status != STATUS_OK)
@@ -306,7 +338,8 @@ bool operations_write_reply(const struct request *request, const struct reply *r
     size_t start;
     if (!begin(out, &start))
         return false;
-    if (put_body(out, request->operation, reply->body)) {
+    if (put_body(out, request, reply->body) && (LIKELY(request->capacity == CAPACITY_NONE) ||
+                                                put_capacity(out, request, reply->capacity))) {
         end(out, start, &head);
         return true;
     }

@@ -228,11 +228,158 @@ class Sdk(OverHttp):
         self.refused("ValidationException", self.client.put_item, TableName="Shop", Item={**key, "a": {"SS": ["x", "x"]}})
         self.refused("ValidationException", self.client.query, TableName="Shop", KeyConditionExpression="p = :p")
         self.refused("ValidationException", self.client.query, TableName="Shop")
-        # What cannot be served yet is said, not left out.
-        self.assertIn("ReturnConsumedCapacity", self.refused(
-            "ValidationException", table.get_item, Key={"p": "c", "s": "1"}, ReturnConsumedCapacity="TOTAL"))
+        # What cannot be served is said, not left out.
         self.refused("UnknownOperationException", self.client.list_backups)
         self.assertEqual(self.client.list_tables()["TableNames"], ["Shop"])
+
+    def test_consumed_capacity_is_what_the_store_was_charged(self):
+        table = self.table()
+        reply = table.put_item(Item={"p": "c", "s": "1", "v": "x" * 2000}, ReturnConsumedCapacity="TOTAL")
+        self.assertEqual(reply["ConsumedCapacity"], {"TableName": "Shop", "CapacityUnits": 2.0})
+        key = {"p": "c", "s": "1"}
+        reply = table.get_item(Key=key, ConsistentRead=True, ReturnConsumedCapacity="INDEXES")
+        self.assertEqual(reply["ConsumedCapacity"], {"TableName": "Shop", "CapacityUnits": 1.0,
+                                                     "Table": {"CapacityUnits": 1.0}})
+        table.get_item(Key=key)
+        reply = table.get_item(Key=key, ReturnConsumedCapacity="TOTAL")  # a hit
+        self.assertEqual(reply["ConsumedCapacity"], {"TableName": "Shop", "CapacityUnits": 0.0})
+        reply = table.query(KeyConditionExpression=Key("p").eq("c"), ReturnConsumedCapacity="TOTAL")
+        self.assertEqual(reply["ConsumedCapacity"]["CapacityUnits"], 0.5)
+
+    def test_batches_of_reads_and_writes(self):
+        table, other = self.table(), self.table("Other", sort=None)
+        with table.batch_writer() as batch:
+            for number in range(60):
+                batch.put_item(Item={"p": "c", "s": f"{number:03}", "n": number})
+        self.assertEqual(table.query(KeyConditionExpression=Key("p").eq("c"), Select="COUNT")["Count"], 60)
+        other.put_item(Item={"p": "k"})
+        keys = [{"p": "c", "s": f"{number:03}"} for number in range(99)]
+        reply = self.resource.batch_get_item(RequestItems={
+            "Shop": {"Keys": keys, "ProjectionExpression": "#n", "ExpressionAttributeNames": {"#n": "n"}},
+            "Other": {"Keys": [{"p": "k"}], "ConsistentRead": True}}, ReturnConsumedCapacity="TOTAL")
+        self.assertEqual(reply["UnprocessedKeys"], {})
+        self.assertEqual(sorted(item["n"] for item in reply["Responses"]["Shop"]), list(range(60)))
+        self.assertEqual(reply["Responses"]["Other"], [{"p": "k"}])
+        self.assertEqual({each["TableName"] for each in reply["ConsumedCapacity"]}, {"Shop", "Other"})
+        reply = self.resource.batch_get_item(RequestItems={"Shop": {"Keys": keys[:3]}})
+        self.assertEqual(self.verdict(reply), "hit")
+        reply = self.resource.batch_write_item(RequestItems={"Shop": [
+            {"DeleteRequest": {"Key": keys[0]}}, {"PutRequest": {"Item": {**keys[1], "n": -1}}}]})
+        self.assertEqual(reply["UnprocessedItems"], {})
+        reply = self.resource.batch_get_item(RequestItems={"Shop": {"Keys": keys[:2]}})
+        self.assertEqual(reply["Responses"]["Shop"], [{**keys[1], "n": -1}])
+        self.assertIn("duplicates", self.refused(
+            "ValidationException", self.resource.batch_get_item, RequestItems={"Shop": {"Keys": keys[:1] * 2}}))
+        keys = [{"p": "d", "s": str(number)} for number in range(101)]
+        self.assertIn("Too many items", self.refused(
+            "ValidationException", self.resource.batch_get_item, RequestItems={"Shop": {"Keys": keys}}))
+        self.assertIn("Too many items", self.refused(
+            "ValidationException", self.resource.batch_write_item, RequestItems={"Shop": [
+                {"PutRequest": {"Item": key}} for key in keys[:26]]}))
+
+    def test_transactions(self):
+        table = self.table(sort=None)
+        client, typed = self.client, lambda key: {"p": {"S": key}}
+        table.put_item(Item={"p": "doc", "version": 1})
+        reply = client.transact_write_items(ReturnConsumedCapacity="TOTAL", TransactItems=[
+            {"Update": {"TableName": "Shop", "Key": typed("doc"), "UpdateExpression": "SET version = :new",
+                        "ConditionExpression": "version = :old",
+                        "ExpressionAttributeValues": {":new": {"N": "2"}, ":old": {"N": "1"}}}},
+            {"Put": {"TableName": "Shop", "Item": {**typed("doc#v1"), "version": {"N": "1"}},
+                     "ConditionExpression": "attribute_not_exists(p)"}},
+            {"Delete": {"TableName": "Shop", "Key": typed("draft")}},
+            {"ConditionCheck": {"TableName": "Shop", "Key": typed("lock"),
+                                "ConditionExpression": "attribute_not_exists(p)"}}])
+        self.assertEqual(reply["ConsumedCapacity"][0]["CapacityUnits"], 6.0)
+        reply = client.transact_get_items(TransactItems=[
+            {"Get": {"TableName": "Shop", "Key": typed("doc")}},
+            {"Get": {"TableName": "Shop", "Key": typed("none")}},
+            {"Get": {"TableName": "Shop", "Key": typed("doc#v1"), "ProjectionExpression": "version"}}])
+        self.assertEqual(reply["Responses"], [{"Item": {**typed("doc"), "version": {"N": "2"}}}, {},
+                                              {"Item": {"version": {"N": "1"}}}])
+        with self.assertRaises(client.exceptions.TransactionCanceledException) as caught:
+            client.transact_write_items(TransactItems=[
+                {"Put": {"TableName": "Shop", "Item": typed("new")}},
+                {"Put": {"TableName": "Shop", "Item": typed("doc"), "ConditionExpression": "attribute_not_exists(p)",
+                         "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}}])
+        reasons = caught.exception.response["CancellationReasons"]
+        self.assertEqual([reason["Code"] for reason in reasons], ["None", "ConditionalCheckFailed"])
+        self.assertEqual(reasons[1]["Item"], {**typed("doc"), "version": {"N": "2"}})
+        self.assertNotIn("Item", table.get_item(Key={"p": "new"}))
+        add = [{"Update": {"TableName": "Shop", "Key": typed("doc"), "UpdateExpression": "ADD version :one",
+                           "ExpressionAttributeValues": {":one": {"N": "1"}}}}]
+        for _ in range(3):
+            client.transact_write_items(TransactItems=add, ClientRequestToken="only-once")
+        self.assertEqual(table.get_item(Key={"p": "doc"})["Item"]["version"], 3)
+        add[0]["Update"]["ExpressionAttributeValues"][":one"]["N"] = "2"
+        self.refused("IdempotentParameterMismatchException", client.transact_write_items, TransactItems=add,
+                     ClientRequestToken="only-once")
+
+    def test_secondary_indexes(self):
+        self.client.create_table(
+            TableName="Shop", BillingMode="PAY_PER_REQUEST",
+            KeySchema=[{"AttributeName": "PK", "KeyType": "HASH"}, {"AttributeName": "SK", "KeyType": "RANGE"}],
+            AttributeDefinitions=[{"AttributeName": name, "AttributeType": kind} for name, kind in
+                                  (("PK", "S"), ("SK", "S"), ("GSI1PK", "S"), ("GSI1SK", "S"), ("created", "N"))],
+            GlobalSecondaryIndexes=[{"IndexName": "GSI1", "KeySchema": [
+                {"AttributeName": "GSI1PK", "KeyType": "HASH"}, {"AttributeName": "GSI1SK", "KeyType": "RANGE"}],
+                "Projection": {"ProjectionType": "ALL"}}],
+            LocalSecondaryIndexes=[{"IndexName": "by-created", "KeySchema": [
+                {"AttributeName": "PK", "KeyType": "HASH"}, {"AttributeName": "created", "KeyType": "RANGE"}],
+                "Projection": {"ProjectionType": "KEYS_ONLY"}}])
+        table = self.resource.Table("Shop")
+        self.assertEqual([index["IndexStatus"] for index in table.global_secondary_indexes], ["ACTIVE"])
+        with table.batch_writer() as batch:
+            for number in range(30):
+                item = {"PK": f"USER#{number % 3}", "SK": f"ORDER#{number:02}", "created": 1000 - number}
+                if number % 5 == 0:  # sparse: open orders only
+                    item.update(GSI1PK="OPEN", GSI1SK=f"{number:02}")
+                batch.put_item(Item=item)
+        newest = table.query(IndexName="by-created", KeyConditionExpression=Key("PK").eq("USER#1"), Limit=5,
+                             ScanIndexForward=False)
+        self.assertEqual([item["SK"] for item in newest["Items"]], ["ORDER#01", "ORDER#04", "ORDER#07", "ORDER#10", "ORDER#13"])
+        self.assertEqual(set(newest["Items"][0]), {"PK", "SK", "created"})
+        self.assertEqual(set(newest["LastEvaluatedKey"]), {"PK", "SK", "created"})
+        rest = table.query(IndexName="by-created", KeyConditionExpression=Key("PK").eq("USER#1"), ScanIndexForward=False,
+                           ExclusiveStartKey=newest["LastEvaluatedKey"])
+        self.assertEqual(rest["Count"], 5)
+        opened = table.query(IndexName="GSI1", KeyConditionExpression=Key("GSI1PK").eq("OPEN"))
+        self.assertEqual([item["GSI1SK"] for item in opened["Items"]], ["00", "05", "10", "15", "20", "25"])
+        table.update_item(Key={"PK": "USER#0", "SK": "ORDER#00"}, UpdateExpression="REMOVE GSI1PK")
+        opened = table.query(IndexName="GSI1", KeyConditionExpression=Key("GSI1PK").eq("OPEN"))
+        self.assertEqual(opened["Count"], 5)
+        self.assertEqual(table.scan(IndexName="GSI1")["Count"], 5)
+        pages = [table.scan(Segment=segment, TotalSegments=4, Select="COUNT")["Count"] for segment in range(4)]
+        self.assertEqual(sum(pages), 30)
+        self.assertIn("Consistent reads", self.refused(
+            "ValidationException", table.query, IndexName="GSI1", ConsistentRead=True,
+            KeyConditionExpression=Key("GSI1PK").eq("OPEN")))
+
+    def test_tables_change_in_use(self):
+        table = self.table(sort=None)
+        with table.batch_writer() as batch:
+            for number in range(200):
+                batch.put_item(Item={"p": f"k{number}", "g": f"g{number % 4}", "exp": 1})
+        self.client.update_table(TableName="Shop", AttributeDefinitions=[{"AttributeName": "g", "AttributeType": "S"}],
+                                 GlobalSecondaryIndexUpdates=[{"Create": {
+                                     "IndexName": "by-g", "KeySchema": [{"AttributeName": "g", "KeyType": "HASH"}],
+                                     "Projection": {"ProjectionType": "KEYS_ONLY"}}}])
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
+            index = self.client.describe_table(TableName="Shop")["Table"]["GlobalSecondaryIndexes"][0]
+            if index["IndexStatus"] == "ACTIVE":
+                break
+            time.sleep(0.05)
+        self.assertEqual((index["IndexStatus"], index["ItemCount"]), ("ACTIVE", 200))
+        self.assertEqual(table.query(IndexName="by-g", KeyConditionExpression=Key("g").eq("g1"))["Count"], 50)
+        self.client.update_table(TableName="Shop", GlobalSecondaryIndexUpdates=[{"Delete": {"IndexName": "by-g"}}])
+        self.refused("ValidationException", table.query, IndexName="by-g", KeyConditionExpression=Key("g").eq("g1"))
+        self.assertEqual(self.client.describe_time_to_live(TableName="Shop")["TimeToLiveDescription"],
+                         {"TimeToLiveStatus": "DISABLED"})
+        self.client.update_time_to_live(TableName="Shop", TimeToLiveSpecification={"AttributeName": "exp", "Enabled": True})
+        self.assertEqual(self.client.describe_time_to_live(TableName="Shop")["TimeToLiveDescription"],
+                         {"TimeToLiveStatus": "ENABLED", "AttributeName": "exp"})
+        self.assertEqual(table.scan(Select="COUNT")["Count"], 200)  # more than five years ago: never expired
 
     def test_items_are_updated_and_written_under_conditions(self):
         table = self.table(sort=None)
