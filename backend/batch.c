@@ -187,6 +187,16 @@ static bool tell_capacity(struct batch *batch)
     return true;
 }
 
+/* NULL without memory: who asks for them can do without. */
+static const uint64_t *commits_of(const struct batch *batch)
+{
+    size_t count = batch->call->request.part_count;
+    uint64_t *commits = arena_alloc(batch->call->arena, count * sizeof *commits);
+    for (size_t i = 0; commits != NULL && i < count; i++)
+        commits[i] = batch->parts[i].call.reply.commit;
+    return commits;
+}
+
 static enum submit finish(struct batch *batch)
 {
     struct call *call = batch->call;
@@ -212,6 +222,8 @@ static enum submit finish(struct batch *batch)
     }
     if (reply->verdict != VERDICT_HIT)
         reply->age_ms = 0;
+    if (call->request.operation == OPERATION_BATCH_WRITE_ITEM && call->request.wants_commit)
+        reply->commits = commits_of(batch);
     if (call->request.capacity != CAPACITY_NONE && !tell_capacity(batch))
         return call_fail(call, STATUS_NO_MEMORY);
     return encode(batch, call->request.operation == OPERATION_BATCH_GET_ITEM);

@@ -43,9 +43,10 @@ struct reply {
     enum status status;
     enum verdict verdict;
     uint32_t age_ms;
-    uint32_t count;      /* items in the body, or their number told by it */
-    uint64_t commit;     /* commit number written, or that the read saw; 0: unknown */
-    uint64_t read_bytes; /* DynamoDB size of what the store examined; what a hit would cost */
+    uint32_t count;          /* items in the body, or their number told by it */
+    uint64_t commit;         /* commit number written, or that the read saw; 0: unknown */
+    const uint64_t *commits; /* BatchWriteItem: of each part, in their order; NULL: not told */
+    uint64_t read_bytes;     /* DynamoDB size of what the store examined; what a hit would cost */
     struct bytes body;
     struct bytes details; /* of an error; arena memory */
     /* What the store was charged, where the request wants it, arena memory; of a hit nothing. */

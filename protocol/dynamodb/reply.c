@@ -20,6 +20,7 @@ struct head {
     const char *content_type;
     enum verdict verdict; /* VERDICT_NONE: not told */
     uint32_t age_ms;
+    uint64_t commit; /* 0: not told */
     enum ending ending;
     bool is_head; /* the body is not sent */
 };
@@ -80,6 +81,8 @@ static uint8_t *put_head(uint8_t *at, const struct head *head, struct bytes body
     at = put_decimal(put_text(at, "\r\nx-amz-crc32: "), crc32_z(0, body.data, body.size));
     if (head->verdict != VERDICT_NONE)
         at = put_verdict(at, head);
+    if (head->commit != 0)
+        at = put_decimal(put_text(at, "\r\nx-mudax-commit: "), head->commit);
     if (head->http == 405)
         at = put_text(at, "\r\nAllow: POST, GET, HEAD");
     static const char *const endings[] = {
@@ -334,6 +337,7 @@ bool operations_write_reply(const struct request *request, const struct reply *r
                         .content_type = json_type,
                         .verdict = request->wants_verdict ? reply->verdict : VERDICT_NONE,
                         .age_ms = reply->age_ms,
+                        .commit = reply->commit,
                         .ending = ending};
     size_t start;
     if (!begin(out, &start))

@@ -355,8 +355,12 @@ static bool read_meta(struct msgpack_cursor *cursor, struct frame_reply *out)
         uint64_t key, number;
         if (!msgpack_read_uint(cursor, &key))
             return false;
-        if (key == META_DETAILS || key == META_CAPACITY) {
-            if (!msgpack_skip(cursor, key == META_DETAILS ? &out->details : &out->capacity))
+        struct bytes *whole = key == META_DETAILS    ? &out->details
+                              : key == META_CAPACITY ? &out->capacity
+                              : key == META_COMMITS  ? &out->commits
+                                                     : NULL;
+        if (whole != NULL) {
+            if (!msgpack_skip(cursor, whole))
                 return false;
             continue;
         }
@@ -424,6 +428,7 @@ enum status frame_read_greeting(struct bytes body, struct frame_greeting *out)
 enum {
     HEAD_MAX = 9, /* longest head of a number, string, binary, array or map */
     META_MAX = 3 + 3 * (1 + HEAD_MAX),
+    COMMITS_MAX = 1 + 3 + BATCH_WRITE_MAX * HEAD_MAX,
 };
 
 static uint8_t *put_big_endian(uint8_t *at, uint64_t number, int octets)
@@ -472,6 +477,16 @@ static uint8_t *put_raw(uint8_t *at, struct bytes bytes)
     return at + bytes.size;
 }
 
+static uint8_t *put_commits(uint8_t *at, const uint64_t *commits, size_t count)
+{
+    *at++ = META_COMMITS;
+    *at++ = 0xdc;
+    at = put_big_endian(at, count, 2);
+    for (size_t i = 0; i < count; i++)
+        at = put_uint(at, commits[i]);
+    return at;
+}
+
 static uint8_t *put_meta(uint8_t *at, const struct request *request, const struct reply *reply)
 {
     bool has_verdict = request->wants_verdict && reply->verdict != VERDICT_NONE;
@@ -480,11 +495,13 @@ static uint8_t *put_meta(uint8_t *at, const struct request *request, const struc
     bool has_commit = request->wants_commit && reply->commit != 0;
     bool has_details = UNLIKELY(bytes_given(reply->details)) && reply->status != STATUS_OK;
     bool has_capacity = UNLIKELY(bytes_given(reply->capacity));
-    if (!has_verdict && !has_commit && !has_details && !has_capacity) {
+    bool has_commits = UNLIKELY(reply->commits != NULL) && request->wants_commit;
+    if (!has_verdict && !has_commit && !has_details && !has_capacity && !has_commits) {
         *at++ = 0xc0;
         return at;
     }
-    *at++ = (uint8_t)(0x80 | (has_verdict + has_age + has_commit + has_details + has_capacity));
+    *at++ = (uint8_t)(0x80 | (has_verdict + has_age + has_commit + has_details + has_capacity +
+                              has_commits));
     if (has_verdict) {
         *at++ = META_VERDICT;
         at = put_uint(at, reply->verdict);
@@ -505,6 +522,8 @@ static uint8_t *put_meta(uint8_t *at, const struct request *request, const struc
         *at++ = META_CAPACITY;
         at = put_raw(at, reply->capacity);
     }
+    if (has_commits)
+        at = put_commits(at, reply->commits, request->part_count);
     return at;
 }
 
@@ -519,7 +538,8 @@ bool frame_write_reply(const struct request *request, const struct reply *reply,
 {
     bool is_error = reply->status != STATUS_OK;
     struct bytes body = is_error ? bytes_text(error_text(&reply->error)) : reply->body;
-    size_t details = (is_error ? reply->details.size : 0) + reply->capacity.size;
+    size_t details = (is_error ? reply->details.size : 0) + reply->capacity.size +
+                     (reply->commits != NULL ? COMMITS_MAX : 0);
     if (!buffer_reserve(out, FRAME_HEADER + 1 + 3 * HEAD_MAX + META_MAX + body.size + details))
         return false;
     uint8_t *start = out->data + out->size;

@@ -60,6 +60,7 @@ enum frame_meta {
     META_COMMIT = 2,  /* uint */
     META_DETAILS = 3, /* of an error: struct reply says of which */
     META_CAPACITY = 4,
+    META_COMMITS = 5,
 };
 
 /* Keys of the body of a reply to Hello. */
@@ -88,6 +89,7 @@ struct frame_reply {
     struct bytes body;     /* one MessagePack value; the text of an error is its contents */
     struct bytes details;  /* of an error, one MessagePack value; not given: none */
     struct bytes capacity; /* likewise; what was consumed */
+    struct bytes commits;  /* likewise; array of the parts' commit numbers */
 };
 
 /* Length of the frame that `header` begins, header included. */

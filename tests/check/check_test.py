@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""mudax-check against daemons in trouble: slow and failing stores, timeouts, tiny caches, lives of
+milliseconds, reloads, indexes that come and go.
+
+usage: check_test.py MUDAXD MUDAX_CHECK OPERATIONS [REDIS_SERVER]
+"""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import native  # noqa: E402
+from daemon import Daemon  # noqa: E402
+
+PROGRAM, CHECK, OPERATIONS = sys.argv[1], sys.argv[2], int(sys.argv[3])
+REDIS = sys.argv[4] if len(sys.argv) > 4 else None
+UPDATE_TABLE = 18
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Trouble(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="mudax-check-")
+        self.daemon = None
+        self.stop = threading.Event()
+        self.helpers = []
+
+    def tearDown(self):
+        self.stop.set()
+        for helper in self.helpers:
+            helper.join(30)
+        if self.daemon is not None:
+            self.daemon.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def begin(self, store, *arguments):
+        self.http = free_port()
+        self.daemon = Daemon(PROGRAM, self.folder, "--store", store, "--store-memory", "32M", "--listen",
+                             f"http://127.0.0.1:{self.http}", *arguments)
+        self.daemon.start().close()
+
+    def beside(self, work):
+        helper = threading.Thread(target=work)
+        helper.start()
+        self.helpers.append(helper)
+
+    def check(self, share, *arguments):
+        """The line that tells what was judged, when nothing was found."""
+        local = "mudax+unix:" + self.daemon.socket
+        run = subprocess.run([CHECK, "--operations", str(int(OPERATIONS * share)), *arguments, local, local,
+                              f"http://127.0.0.1:{self.http}"], capture_output=True, text=True, timeout=1500, check=False)
+        self.assertEqual(run.returncode, 0, run.stdout[-4000:] + run.stderr[-1000:])
+        print("   ", self.id().split(".")[-1] + ":", run.stdout.strip().splitlines()[-1])
+        return run.stdout
+
+    def test_a_tiny_cache(self):
+        self.begin("memory:", "--cache-memory", "1M")
+        self.check(1)
+
+    def test_a_store_that_is_far_away(self):
+        self.begin("memory:?delay=1ms", "--cache-memory", "4M")
+        self.check(0.5, "--clients", "24")
+
+    def test_outcomes_that_are_unknown_and_lives_of_milliseconds(self):
+        self.begin("memory:?delay=3ms", "--cache-memory", "4M", "--item-ttl", "30ms", "--query-ttl", "20ms")
+        text = self.check(0.3, "--clients", "24", "--timeout", "5")
+        self.assertNotIn("(0 of unknown outcome)", text)
+
+    def test_reloads_and_indexes_that_come_and_go(self):
+        settings = os.path.join(self.folder, "mudaxd.ini")
+
+        def write(cache, ttl):
+            with open(settings + ".new", "w", encoding="utf8") as file:
+                file.write(f"cache = {cache}\nitem_ttl = {ttl}\nquery_ttl = {ttl}\n")
+            os.replace(settings + ".new", settings)
+
+        write("on", "5m")
+        self.begin("rocksdb:" + os.path.join(self.folder, "data"), "--config", settings, "--cache-memory", "2M",
+                   "--sync", "none")
+
+        def reload():
+            number = 0
+            while not self.stop.wait(0.05):
+                number += 1
+                write("off" if number % 4 == 0 else "on", ("5m", "10ms", "0", "1s")[number % 4])
+                self.daemon.process.send_signal(signal.SIGHUP)
+
+        def alter():
+            client = self.daemon.client()
+            definition = {"IndexName": "extra", "KeySchema": [{"AttributeName": "pad", "KeyType": "HASH"}],
+                          "Projection": {"ProjectionType": "KEYS_ONLY"}}
+            while not self.stop.wait(0.1):
+                for change in ({"AttributeDefinitions": [{"AttributeName": "pad", "AttributeType": "S"}],
+                                "GlobalSecondaryIndexUpdates": [{"Create": definition}]},
+                               {"GlobalSecondaryIndexUpdates": [{"Delete": {"IndexName": "extra"}}]}):
+                    try:
+                        client.call(UPDATE_TABLE, {native.DEFINITION: {"TableName": "MudaxCheck", **change}})
+                    except native.Refused:
+                        pass
+                    time.sleep(0.05)
+            client.close()
+        self.beside(reload)
+        self.beside(alter)
+        self.check(0.5)
+
+    @unittest.skipUnless(REDIS, "no redis-server")
+    def test_redis_that_pauses(self):
+        port = free_port()
+        redis = subprocess.Popen([REDIS, "--port", str(port), "--save", "", "--appendonly", "no", "--dir", self.folder],
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            for _ in range(200):
+                try:
+                    socket.create_connection(("127.0.0.1", port), 1).close()
+                    break
+                except OSError:
+                    time.sleep(0.02)
+            self.begin(f"redis://127.0.0.1:{port}", "--cache-memory", "2M")
+
+            def pause():
+                while not self.stop.wait(0.3):
+                    redis.send_signal(signal.SIGSTOP)
+                    time.sleep(0.05)
+                    redis.send_signal(signal.SIGCONT)
+            self.beside(pause)
+            self.check(0.3, "--clients", "16", "--timeout", "30")
+        finally:
+            self.stop.set()
+            redis.send_signal(signal.SIGCONT)
+            redis.kill()
+            redis.wait()
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
