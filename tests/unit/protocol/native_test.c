@@ -323,6 +323,34 @@ static void a_long_error_text_is_carried_whole(void **state)
     buffer_deinit(&out);
 }
 
+static void every_operation_on_items_takes_ReturnConsumedCapacity(void **state)
+{
+    (void)state;
+    static const enum operation single[] = {OPERATION_GET_ITEM,    OPERATION_PUT_ITEM,
+                                            OPERATION_DELETE_ITEM, OPERATION_UPDATE_ITEM,
+                                            OPERATION_QUERY,       OPERATION_SCAN};
+    static const struct bytes empty_map = {(const uint8_t *)"\x80", 1};
+    for (size_t i = 0; i < sizeof single / sizeof single[0]; i++) {
+        struct request request = {.operation = single[i],
+                                  .table_name = BYTES_LITERAL("Shop"),
+                                  .capacity = CAPACITY_INDEXES};
+        if (single[i] == OPERATION_PUT_ITEM)
+            request.item = empty_map;
+        else if (single[i] == OPERATION_QUERY)
+            request.key_condition.text = BYTES_LITERAL("p = :p");
+        else if (single[i] != OPERATION_SCAN)
+            request.key = empty_map;
+        struct buffer out = {0};
+        struct request taken;
+        struct error error;
+        assert_true(frame_write_request(&request, NULL, &out));
+        assert_int_equal(
+            frame_read_request(body_of(buffer_bytes(&out)), NULL, &taken, NULL, &error), STATUS_OK);
+        assert_int_equal(taken.capacity, CAPACITY_INDEXES);
+        buffer_deinit(&out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -332,6 +360,7 @@ int main(void)
         cmocka_unit_test(an_incomplete_frame_says_how_much_is_needed),
         cmocka_unit_test(a_request_before_hello_ends_the_connection),
         cmocka_unit_test(a_long_error_text_is_carried_whole),
+        cmocka_unit_test(every_operation_on_items_takes_ReturnConsumedCapacity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
