@@ -53,6 +53,8 @@ enum mudax_code {
     MUDAX_DAEMON_NO_MEMORY = 14,
     MUDAX_SHUTTING_DOWN = 15,
     MUDAX_LIMIT_EXCEEDED = 16,
+    MUDAX_TRANSACTION_CANCELED = 17, /* mudax_reply_reason() says why */
+    MUDAX_IDEMPOTENT_MISMATCH = 18,  /* another transaction had this token */
 
     MUDAX_CONNECT_ERROR = 100,   /* no connection could be made */
     MUDAX_TIMEOUT = 101,         /* the deadline of the call passed */
@@ -162,6 +164,15 @@ enum mudax_operation {
     MUDAX_DELETE_TABLE = 9,
     MUDAX_STATS = 10,
     MUDAX_UPDATE_ITEM = 11,
+    MUDAX_SCAN = 12,
+    MUDAX_BATCH_GET_ITEM = 13,
+    MUDAX_BATCH_WRITE_ITEM = 14,
+    MUDAX_TRANSACT_GET_ITEMS = 15,
+    MUDAX_TRANSACT_WRITE_ITEMS = 16,
+    MUDAX_CONDITION_CHECK = 17, /* only as a part of TransactWriteItems */
+    MUDAX_UPDATE_TABLE = 18,
+    MUDAX_UPDATE_TIME_TO_LIVE = 19,
+    MUDAX_DESCRIBE_TIME_TO_LIVE = 20,
 };
 
 /* Which attributes a write answers with. */
@@ -182,33 +193,62 @@ enum mudax_select {
     MUDAX_SELECT_COUNT = 4, /* only how many items there are */
 };
 
+/* Whether to say what the store was charged. */
+enum mudax_capacity {
+    MUDAX_CAPACITY_NONE = 0,
+    MUDAX_CAPACITY_TOTAL = 1,
+    MUDAX_CAPACITY_INDEXES = 2, /* and of that, each index */
+};
+
 /* Everything is borrowed; members that an operation has no use for stay zero. */
 struct mudax_request {
     enum mudax_operation operation;
     const char *table;
-    const struct mudax_value *key;  /* GetItem, DeleteItem, UpdateItem: the key attributes */
+    const char *index; /* Query, Scan: an index of the table; NULL: the table itself */
+    /* GetItem, DeleteItem, UpdateItem, ConditionCheck: the key attributes. */
+    const struct mudax_value *key;
     const struct mudax_value *item; /* PutItem */
     /* What stands in expressions for names and values: {"#n": "name"}; {":p": value}. */
     const struct mudax_value *names;
     const struct mudax_value *values;
-    const char *condition;  /* PutItem, DeleteItem, UpdateItem: ConditionExpression */
+    const char *condition;  /* writes and ConditionCheck: ConditionExpression */
     const char *update;     /* UpdateItem: UpdateExpression, "SET a = :v REMOVE b ADD n :one" */
-    const char *projection; /* GetItem, Query: ProjectionExpression, "a, b.c, d[0]" */
-    const char *filter;     /* Query: FilterExpression */
+    const char *projection; /* GetItem, Query, Scan: ProjectionExpression, "a, b.c, d[0]" */
+    const char *filter;     /* Query, Scan: FilterExpression */
     enum mudax_return_values return_values; /* PutItem, DeleteItem, UpdateItem */
-    enum mudax_select select;               /* Query */
-    /* Query: KeyConditionExpression, "pk = :p AND begins_with(sk, :s)"; reading order; most items
-     * examined for a page; LastEvaluatedKey of the page before. */
+    /* Writes and ConditionCheck: an error MUDAX_CONDITIONAL_CHECK_FAILED, or the reason of a
+     * transaction, comes with the item as it is. */
+    bool wants_failed_item;
+    enum mudax_select select; /* Query, Scan */
+    /* Query: KeyConditionExpression, "pk = :p AND begins_with(sk, :s)"; reading order. */
     const char *key_condition;
     bool scan_backward;
+    /* Query, Scan: most items examined for a page; LastEvaluatedKey of the page before. */
     uint32_t limit; /* ListTables too; 0: none */
     const struct mudax_value *start_key;
-    bool consistent_read;                 /* GetItem, Query: ask the store, not the cache */
-    const struct mudax_value *definition; /* CreateTable: map with DynamoDB's member names */
-    const char *start_table; /* ListTables: LastEvaluatedTableName of the page before */
-    uint32_t timeout_ms;     /* of this call; 0: as in mudax_open() */
-    bool wants_verdict;      /* mudax_reply_verdict() and _age_ms() are wanted */
-    bool wants_commit;       /* mudax_reply_commit() is wanted */
+    /* Scan: segment number `segment`, from 0, of `segments`, which may be read side by side; 0
+     * segments: all of the table. */
+    uint32_t segment, segments;
+    bool consistent_read; /* GetItem, Query, Scan: ask the store, not the cache */
+    /* Batches and transactions: what they are made of, each part a request of its own with
+     * operation and table. BatchGetItem, TransactGetItems: at most 100 GetItem; BatchWriteItem: at
+     * most 25 PutItem and DeleteItem; TransactWriteItems: at most 100 of these, UpdateItem and
+     * ConditionCheck. No part has parts, and what is asked of the call as a whole stands in the
+     * whole: timeout, verdict, commit, capacity. */
+    const struct mudax_request *parts;
+    size_t part_count;
+    /* TransactWriteItems: 1 to 36 characters. For ten minutes the same transaction with the same
+     * token is done once, however often it comes. NULL: mudax_call() makes a random one, so that
+     * it may try again; a pipe sends none. */
+    const char *token;
+    /* CreateTable, UpdateTable, UpdateTimeToLive: map with DynamoDB's member names, TableName among
+     * them. */
+    const struct mudax_value *definition;
+    const char *start_table;            /* ListTables: LastEvaluatedTableName of the page before */
+    uint32_t timeout_ms;                /* of this call; 0: as in mudax_open() */
+    bool wants_verdict;                 /* mudax_reply_verdict() and _age_ms() are wanted */
+    bool wants_commit;                  /* mudax_reply_commit() is wanted */
+    enum mudax_capacity wants_capacity; /* all on items: mudax_reply_capacity() is wanted */
 };
 
 enum mudax_verdict {
@@ -222,16 +262,30 @@ enum mudax_verdict {
 struct mudax_reply;
 
 /* GetItem: the item, NULL if there is none. PutItem, DeleteItem, UpdateItem: the attributes that
- * return_values asks for, NULL if there are none. */
+ * return_values asks for, NULL if there are none; if the condition failed, the item as it is. */
 const struct mudax_value *mudax_reply_item(const struct mudax_reply *reply);
-/* Query: items of this page (of MUDAX_SELECT_COUNT only how many); what was examined; where the
- * next page starts, NULL on the last. */
+/* Query, Scan: items of this page (of MUDAX_SELECT_COUNT only how many); what was examined; where
+ * the next page starts, NULL on the last. */
 size_t mudax_reply_count(const struct mudax_reply *reply);
 const struct mudax_value *mudax_reply_item_at(const struct mudax_reply *reply, size_t index);
 uint64_t mudax_reply_scanned_count(const struct mudax_reply *reply);
 const struct mudax_value *mudax_reply_last_key(const struct mudax_reply *reply);
+/* BatchGetItem, TransactGetItems: mudax_reply_count() is that of the parts, mudax_reply_item_at()
+ * the item of that part, NULL if there is none.
+ * Batches: how many parts were not processed and can be sent again, after a while; and the place of
+ * each in `parts`, ascending. 0 for others, and for an index beyond. */
+size_t mudax_reply_unprocessed_count(const struct mudax_reply *reply);
+size_t mudax_reply_unprocessed_at(const struct mudax_reply *reply, size_t index);
+/* MUDAX_TRANSACTION_CANCELED: what was wrong with a part, "ConditionalCheckFailed" for example;
+ * "None" if nothing, NULL beyond mudax_reply_count(). mudax_reply_item_at() is the item that failed
+ * the part's condition.
+ * text  more words, "" if there are none; NULL: not wanted */
+const char *mudax_reply_reason(const struct mudax_reply *reply, size_t index, const char **text);
 /* Table operations and Stats: a map with DynamoDB's member names; NULL for others. */
 const struct mudax_value *mudax_reply_description(const struct mudax_reply *reply);
+/* ConsumedCapacity with DynamoDB's member names: a map, of batches and transactions a list of them.
+ * NULL: not asked for, or the store was not asked. */
+const struct mudax_value *mudax_reply_capacity(const struct mudax_reply *reply);
 enum mudax_verdict mudax_reply_verdict(const struct mudax_reply *reply);
 uint32_t mudax_reply_age_ms(const struct mudax_reply *reply); /* of a hit */
 uint64_t mudax_reply_commit(const struct mudax_reply *reply); /* 0: not known */
@@ -262,12 +316,16 @@ struct mudax *mudax_open(const char *url, const struct mudax_options *options,
 void mudax_close(struct mudax **db);
 
 /* One request, one reply.
- * reply  passes to the caller, who frees it; NULL on error. May be NULL if it is not wanted
+ * reply  passes to the caller, who frees it; NULL on error, but for two that have more to say:
+ *        MUDAX_TRANSACTION_CANCELED, and MUDAX_CONDITIONAL_CHECK_FAILED with wants_failed_item. May
+ *        be NULL if it is not wanted
  * error  filled on failure only; may be NULL
  * Returns MUDAX_OK or the code of the error.
  * Retries (exponential back-off with full jitter, at most about a tenth of all calls, never beyond
- * the deadline): a read after a lost connection or an answer that is retryable; a write only if
- * nothing can have happened: no connection, not sent completely, or the daemon says so. */
+ * the deadline): a read after a lost connection or an answer that is retryable, and likewise what
+ * can be done twice: BatchWriteItem, and TransactWriteItems with its token. Another write only if
+ * nothing can have happened: no connection, not sent completely, or the daemon says so.
+ * is_retryable speaks of the caller's own repetition, which would have another random token. */
 int mudax_call(struct mudax *db, const struct mudax_request *request, struct mudax_reply **reply,
                struct mudax_error *error);
 
@@ -297,7 +355,7 @@ struct mudax_pipe_options {
 
 /* Runs exactly once for every submitted call, inside mudax_pipe_process(), _wait() or _close(). It
  * may submit, but not process, wait or close.
- * reply  borrowed; NULL on error
+ * reply  borrowed; NULL on error, but as mudax_call() says
  * error  borrowed; NULL on success */
 typedef void mudax_reply_fn(void *arg, const struct mudax_reply *reply,
                             const struct mudax_error *error);

@@ -227,7 +227,7 @@ static enum channel_result take_reply(struct channel *channel, struct frame_repl
             return result;
         bool is_reply = frame_read_reply(frame, out) == STATUS_OK;
         if (is_reply && out->status != STATUS_OK && out->id == 0) {
-            (void)failure_from_reply(error, out, MUDAX_PING);
+            (void)failure_from_reply(error, out, EFFECT_NONE);
             return CHANNEL_BROKEN;
         }
         if (is_reply && channel->is_greeted && out->id != 0)

@@ -1,7 +1,5 @@
 #include "clients/c/src/failure.h"
 
-#include "clients/c/src/retry.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -23,6 +21,8 @@ SAME(MUDAX_UNSUPPORTED, STATUS_UNSUPPORTED);
 SAME(MUDAX_DAEMON_NO_MEMORY, STATUS_NO_MEMORY);
 SAME(MUDAX_SHUTTING_DOWN, STATUS_SHUTTING_DOWN);
 SAME(MUDAX_LIMIT_EXCEEDED, STATUS_LIMIT_EXCEEDED);
+SAME(MUDAX_TRANSACTION_CANCELED, STATUS_TRANSACTION_CANCELED);
+SAME(MUDAX_IDEMPOTENT_MISMATCH, STATUS_IDEMPOTENT_MISMATCH);
 
 static const char *code_name(enum mudax_code code)
 {
@@ -69,12 +69,12 @@ int failure_no_memory(struct mudax_error *error)
 }
 
 int failure_from_reply(struct mudax_error *error, const struct frame_reply *reply,
-                       enum mudax_operation operation)
+                       enum effect effect)
 {
     size_t size = reply->body.size < sizeof error->text ? reply->body.size : sizeof error->text;
     (void)failure_set(error, (enum mudax_code)reply->status, "%.*s", (int)size,
                       (const char *)reply->body.data);
     if (error != NULL)
-        error->is_retryable = retry_is_safe(operation, ATTEMPT_ANSWERED, reply->status);
+        error->is_retryable = retry_is_safe(effect, ATTEMPT_ANSWERED, reply->status);
     return (int)reply->status;
 }

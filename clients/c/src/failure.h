@@ -1,7 +1,7 @@
 /* failure.h - filling a struct mudax_error. */
 #pragma once
 
-#include "clients/c/include/mudax.h"
+#include "clients/c/src/retry.h"
 #include "protocol/native/frame.h"
 
 /* Fills `error` (may be NULL), cut at its size; is_retryable is false. Returns the code. */
@@ -11,4 +11,4 @@ int failure_no_memory(struct mudax_error *error);
 
 /* The daemon's answer as an error. Returns the code. */
 int failure_from_reply(struct mudax_error *error, const struct frame_reply *reply,
-                       enum mudax_operation operation);
+                       enum effect effect);

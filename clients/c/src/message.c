@@ -18,6 +18,15 @@ SAME(MUDAX_LIST_TABLES, OPERATION_LIST_TABLES);
 SAME(MUDAX_DELETE_TABLE, OPERATION_DELETE_TABLE);
 SAME(MUDAX_STATS, OPERATION_STATS);
 SAME(MUDAX_UPDATE_ITEM, OPERATION_UPDATE_ITEM);
+SAME(MUDAX_SCAN, OPERATION_SCAN);
+SAME(MUDAX_BATCH_GET_ITEM, OPERATION_BATCH_GET_ITEM);
+SAME(MUDAX_BATCH_WRITE_ITEM, OPERATION_BATCH_WRITE_ITEM);
+SAME(MUDAX_TRANSACT_GET_ITEMS, OPERATION_TRANSACT_GET_ITEMS);
+SAME(MUDAX_TRANSACT_WRITE_ITEMS, OPERATION_TRANSACT_WRITE_ITEMS);
+SAME(MUDAX_CONDITION_CHECK, OPERATION_CONDITION_CHECK);
+SAME(MUDAX_UPDATE_TABLE, OPERATION_UPDATE_TABLE);
+SAME(MUDAX_UPDATE_TIME_TO_LIVE, OPERATION_UPDATE_TIME_TO_LIVE);
+SAME(MUDAX_DESCRIBE_TIME_TO_LIVE, OPERATION_DESCRIBE_TIME_TO_LIVE);
 SAME(MUDAX_RETURN_ALL_OLD, RETURN_ALL_OLD);
 SAME(MUDAX_RETURN_UPDATED_OLD, RETURN_UPDATED_OLD);
 SAME(MUDAX_RETURN_ALL_NEW, RETURN_ALL_NEW);
@@ -26,6 +35,8 @@ SAME(MUDAX_SELECT_ALL_ATTRIBUTES, SELECT_ALL_ATTRIBUTES);
 SAME(MUDAX_SELECT_ALL_PROJECTED_ATTRIBUTES, SELECT_ALL_PROJECTED_ATTRIBUTES);
 SAME(MUDAX_SELECT_SPECIFIC_ATTRIBUTES, SELECT_SPECIFIC_ATTRIBUTES);
 SAME(MUDAX_SELECT_COUNT, SELECT_COUNT);
+SAME(MUDAX_CAPACITY_TOTAL, CAPACITY_TOTAL);
+SAME(MUDAX_CAPACITY_INDEXES, CAPACITY_INDEXES);
 SAME(MUDAX_VERDICT_NONE, VERDICT_NONE);
 SAME(MUDAX_HIT, VERDICT_HIT);
 SAME(MUDAX_MISS, VERDICT_MISS);
@@ -48,41 +59,92 @@ uint32_t message_daemon_timeout_ms(int left_ms)
 
 /* ---- requests ---- */
 
-/* The maps of a request, encoded one behind the other. */
+enum { PARTS_MAX = 1000 }; /* what a frame may have; how many an operation takes, the daemon says */
+
+/* The maps of a request and of its parts, encoded one behind the other. */
 struct maps {
     struct buffer bytes;
     const char *name; /* of the one that is wrong */
     int code;
 };
 
-/* Where the map lies in maps->bytes; size 0: not given. */
-struct span {
-    size_t at, size;
+/* Where a map ends in maps->bytes; it begins where the one before ends. */
+struct ends {
+    size_t key, item, names, values, start_key, definition;
 };
 
-static struct span encode_map(struct maps *maps, const struct mudax_value *value, const char *name)
+/* Appends a map, if there is one. Returns the new end. */
+static size_t encode_map(struct maps *maps, const struct mudax_value *value, const char *name)
 {
-    struct span span = {.at = maps->bytes.size};
     if (value == NULL || maps->code != MUDAX_OK)
-        return span;
+        return maps->bytes.size;
     if (mudax_type(value) != MUDAX_M || value_is_spoilt(value_tree(value))) {
         maps->name = name;
         maps->code = MUDAX_INVALID_REQUEST;
     } else if (!value_encode(value_tree(value), &maps->bytes)) {
         maps->code = MUDAX_NO_MEMORY;
     }
-    span.size = maps->bytes.size - span.at;
-    return span;
+    return maps->bytes.size;
 }
 
-static struct bytes bytes_at(const struct maps *maps, struct span span)
+static void encode_maps(struct maps *maps, const struct mudax_request *request, struct ends *out)
 {
-    return span.size == 0 ? BYTES_NONE : bytes_of(maps->bytes.data + span.at, span.size);
+    out->key = encode_map(maps, request->key, "key");
+    out->item = encode_map(maps, request->item, "item");
+    out->names = encode_map(maps, request->names, "names");
+    out->values = encode_map(maps, request->values, "values");
+    out->start_key = encode_map(maps, request->start_key, "start_key");
+    out->definition = encode_map(maps, request->definition, "definition");
+}
+
+/* The map that lies between, which moves *at to its end. */
+static struct bytes take_map(const struct maps *maps, size_t *at, size_t end)
+{
+    size_t begin = *at;
+    *at = end;
+    return end == begin ? BYTES_NONE : bytes_of(maps->bytes.data + begin, end - begin);
 }
 
 static struct bytes optional_text(const char *text)
 {
     return text == NULL ? BYTES_NONE : bytes_text(text);
+}
+
+/* at  where the request's maps begin; then, where they end */
+static struct request to_native(const struct mudax_request *request, const struct maps *maps,
+                                const struct ends *ends, size_t *at)
+{
+    bool lists = request->operation == MUDAX_LIST_TABLES;
+    struct request native = {
+        .operation = (enum operation)request->operation,
+        .limit = request->limit,
+        .is_consistent = request->consistent_read,
+        .is_backward = request->scan_backward,
+        .wants_verdict = request->wants_verdict,
+        .wants_commit = request->wants_commit,
+        .table_name = optional_text(lists ? request->start_table : request->table),
+        .index_name = optional_text(request->index),
+        .condition = optional_text(request->condition),
+        .update = optional_text(request->update),
+        .projection = optional_text(request->projection),
+        .filter = optional_text(request->filter),
+        .return_values = (enum return_values)request->return_values,
+        .wants_failed = request->wants_failed_item,
+        .select = (enum select)request->select,
+        .has_segment = request->segments != 0,
+        .segment = request->segment,
+        .segments = request->segments,
+        .token = optional_text(request->token),
+        .capacity = (enum capacity_detail)request->wants_capacity,
+    };
+    native.key = take_map(maps, at, ends->key);
+    native.item = take_map(maps, at, ends->item);
+    native.key_condition.text = optional_text(request->key_condition);
+    native.key_condition.names = take_map(maps, at, ends->names);
+    native.key_condition.values = take_map(maps, at, ends->values);
+    native.start_key = take_map(maps, at, ends->start_key);
+    native.definition = take_map(maps, at, ends->definition);
+    return native;
 }
 
 static int refuse_maps(const struct maps *maps, const struct mudax_request *request,
@@ -96,53 +158,69 @@ static int refuse_maps(const struct maps *maps, const struct mudax_request *requ
                        message_operation_name(request->operation), maps->name);
 }
 
-int message_write(const struct mudax_request *request, uint64_t id, uint32_t timeout_ms,
-                  struct buffer *out, struct mudax_error *error)
+/* What could not be said in a frame, or would break the connection. */
+static int check(const struct mudax_request *request, struct mudax_error *error)
 {
-    if (request->operation < MUDAX_PING || request->operation > MUDAX_UPDATE_ITEM)
+    if (request->operation < MUDAX_PING || request->operation > MUDAX_DESCRIBE_TIME_TO_LIVE)
         return failure_set(error, MUDAX_INVALID_REQUEST, "There is no operation %d",
                            (int)request->operation);
-    if (request->limit > INT32_MAX)
-        return failure_set(error, MUDAX_INVALID_REQUEST, "A limit is at most 2147483647");
+    if (request->limit > INT32_MAX || request->segment > INT32_MAX || request->segments > INT32_MAX)
+        return failure_set(error, MUDAX_INVALID_REQUEST,
+                           "A limit and numbers of segments are at most 2147483647");
+    if (request->segment != 0 && request->segments == 0)
+        return failure_set(error, MUDAX_INVALID_REQUEST,
+                           "A segment needs to know of how many (segments)");
+    if (request->part_count > PARTS_MAX)
+        return failure_set(error, MUDAX_INVALID_REQUEST, "A request has at most %d parts",
+                           PARTS_MAX);
+    for (size_t i = 0; i < request->part_count; i++)
+        if (request->parts[i].part_count != 0)
+            return failure_set(error, MUDAX_INVALID_REQUEST, "A part of a request has no parts");
+    return MUDAX_OK;
+}
+
+/* ends, parts  room for one more than, and for as many as there are parts */
+static int write_whole(const struct mudax_request *request, uint64_t id, uint32_t timeout_ms,
+                       struct ends *ends, struct request *parts, struct buffer *out,
+                       struct mudax_error *error)
+{
     struct maps maps = {0};
-    struct span key = encode_map(&maps, request->key, "key");
-    struct span item = encode_map(&maps, request->item, "item");
-    struct span names = encode_map(&maps, request->names, "names");
-    struct span values = encode_map(&maps, request->values, "values");
-    struct span start_key = encode_map(&maps, request->start_key, "start_key");
-    struct span definition = encode_map(&maps, request->definition, "definition");
-    int code = MUDAX_OK;
-    if (maps.code != MUDAX_OK) {
-        code = refuse_maps(&maps, request, error);
-    } else {
-        bool lists = request->operation == MUDAX_LIST_TABLES;
-        struct request native = {
-            .operation = (enum operation)request->operation,
-            .limit = request->limit,
-            .id = id,
-            .is_consistent = request->consistent_read,
-            .is_backward = request->scan_backward,
-            .wants_verdict = request->wants_verdict,
-            .wants_commit = request->wants_commit,
-            .timeout_ms = timeout_ms,
-            .table_name = optional_text(lists ? request->start_table : request->table),
-            .key = bytes_at(&maps, key),
-            .item = bytes_at(&maps, item),
-            .key_condition = {optional_text(request->key_condition), bytes_at(&maps, names),
-                              bytes_at(&maps, values)},
-            .condition = optional_text(request->condition),
-            .update = optional_text(request->update),
-            .projection = optional_text(request->projection),
-            .filter = optional_text(request->filter),
-            .return_values = (enum return_values)request->return_values,
-            .select = (enum select)request->select,
-            .start_key = bytes_at(&maps, start_key),
-            .definition = bytes_at(&maps, definition),
-        };
+    encode_maps(&maps, request, &ends[0]);
+    for (size_t i = 0; i < request->part_count; i++)
+        encode_maps(&maps, &request->parts[i], &ends[i + 1]);
+    int code = maps.code == MUDAX_OK ? (int)MUDAX_OK : refuse_maps(&maps, request, error);
+    if (code == MUDAX_OK) {
+        size_t at = 0;
+        struct request native = to_native(request, &maps, &ends[0], &at);
+        for (size_t i = 0; i < request->part_count; i++)
+            parts[i] = to_native(&request->parts[i], &maps, &ends[i + 1], &at);
+        native.id = id;
+        native.timeout_ms = timeout_ms;
+        native.parts = parts;
+        native.part_count = request->part_count;
         if (!frame_write_request(&native, NULL, out))
             code = failure_no_memory(error);
     }
     buffer_deinit(&maps.bytes);
+    return code;
+}
+
+int message_write(const struct mudax_request *request, uint64_t id, uint32_t timeout_ms,
+                  struct buffer *out, struct mudax_error *error)
+{
+    int code = check(request, error);
+    if (code != MUDAX_OK)
+        return code;
+    struct ends own_ends;
+    if (request->part_count == 0)
+        return write_whole(request, id, timeout_ms, &own_ends, NULL, out, error);
+    struct ends *ends = malloc((request->part_count + 1) * sizeof *ends);
+    struct request *parts = malloc(request->part_count * sizeof *parts);
+    code = ends != NULL && parts != NULL
+               ? write_whole(request, id, timeout_ms, ends, parts, out, error)
+               : failure_no_memory(error);
+    free(ends);
+    free(parts);
     return code;
 }
 
@@ -153,173 +231,4 @@ int message_check_size(size_t size, uint64_t frame_max, struct mudax_error *erro
     return failure_set(error, MUDAX_TOO_LARGE,
                        "The request has %zu bytes, the daemon takes %llu (its setting max-frame)",
                        size, (unsigned long long)frame_max);
-}
-
-/* ---- replies ---- */
-
-enum { REPLY_ARENA_MAX = 1 << 30 };
-
-struct mudax_reply {
-    struct arena arena;
-    enum mudax_operation operation;
-    enum mudax_verdict verdict;
-    uint32_t age_ms;
-    uint64_t commit;
-    uint64_t scanned_count;
-    struct value *value;    /* item or description */
-    struct value *last_key; /* Query */
-    struct value *items;    /* NULL: only their number was asked for */
-    size_t count;
-    uint8_t body[]; /* strings of values lie here */
-};
-
-static bool is_nil(const struct msgpack_cursor *cursor)
-{
-    return cursor->at < cursor->end && *cursor->at == 0xc0;
-}
-
-/* A map in the arena, or NULL for nil. */
-static enum status read_map(struct mudax_reply *reply, struct msgpack_cursor *cursor,
-                            struct value **out)
-{
-    struct error error;
-    if (is_nil(cursor)) {
-        cursor->at++;
-        return STATUS_OK;
-    }
-    struct value *value = arena_alloc(&reply->arena, sizeof *value);
-    if (value == NULL)
-        return STATUS_NO_MEMORY;
-    *value = (struct value){0};
-    enum status status = value_decode(cursor, &reply->arena, value, &error);
-    if (status == STATUS_OK && value->type != VALUE_M)
-        status = STATUS_MALFORMED;
-    if (status == STATUS_OK)
-        *out = value;
-    return status;
-}
-
-static enum status read_items(struct mudax_reply *reply, struct msgpack_cursor *cursor,
-                              uint32_t count)
-{
-    struct error error;
-    reply->items = arena_alloc(&reply->arena, (count + 1) * sizeof reply->items[0]);
-    if (reply->items == NULL)
-        return STATUS_NO_MEMORY;
-    for (; reply->count < count; reply->count++) {
-        struct value *item = &reply->items[reply->count];
-        *item = (struct value){0};
-        enum status status = value_decode(cursor, &reply->arena, item, &error);
-        if (status != STATUS_OK)
-            return status;
-        if (item->type != VALUE_M)
-            return STATUS_MALFORMED;
-    }
-    return STATUS_OK;
-}
-
-static enum status read_page(struct mudax_reply *reply, struct msgpack_cursor *cursor)
-{
-    uint32_t parts;
-    struct msgpack_head head;
-    if (!msgpack_read_array(cursor, &parts) || parts != 3 || !msgpack_read(cursor, &head) ||
-        (head.kind != MSGPACK_ARRAY && head.kind != MSGPACK_UINT))
-        return STATUS_MALFORMED;
-    enum status status = STATUS_OK;
-    if (head.kind == MSGPACK_ARRAY)
-        status = read_items(reply, cursor, head.count);
-    else
-        reply->count = (size_t)head.integer;
-    if (status != STATUS_OK)
-        return status;
-    if (!msgpack_read_uint(cursor, &reply->scanned_count))
-        return STATUS_MALFORMED;
-    return read_map(reply, cursor, &reply->last_key);
-}
-
-int message_read(const struct frame_reply *frame, enum mudax_operation operation,
-                 struct mudax_reply **out, struct mudax_error *error)
-{
-    struct mudax_reply *reply = malloc(sizeof *reply + frame->body.size);
-    if (reply == NULL)
-        return failure_no_memory(error);
-    *reply = (struct mudax_reply){.operation = operation,
-                                  .verdict = (enum mudax_verdict)frame->verdict,
-                                  .age_ms = frame->age_ms,
-                                  .commit = frame->commit};
-    arena_init(&reply->arena, NULL, 0, REPLY_ARENA_MAX);
-    memcpy(reply->body, frame->body.data, frame->body.size);
-    struct msgpack_cursor cursor = msgpack_cursor_of(bytes_of(reply->body, frame->body.size));
-    enum status status = operation == MUDAX_QUERY ? read_page(reply, &cursor)
-                                                  : read_map(reply, &cursor, &reply->value);
-    if (status == STATUS_OK && cursor.at == cursor.end) {
-        *out = reply;
-        return MUDAX_OK;
-    }
-    mudax_reply_free(reply);
-    if (status == STATUS_NO_MEMORY)
-        return failure_no_memory(error);
-    return failure_set(error, MUDAX_PROTOCOL_ERROR, "The reply to %s has not the shape of one",
-                       message_operation_name(operation));
-}
-
-/* Operations whose reply is an item, or attributes of one. */
-static bool is_of_item(enum mudax_operation operation)
-{
-    return operation == MUDAX_GET_ITEM || operation == MUDAX_PUT_ITEM ||
-           operation == MUDAX_DELETE_ITEM || operation == MUDAX_UPDATE_ITEM;
-}
-
-const struct mudax_value *mudax_reply_item(const struct mudax_reply *reply)
-{
-    return reply != NULL && is_of_item(reply->operation) ? value_handle(reply->value) : NULL;
-}
-
-size_t mudax_reply_count(const struct mudax_reply *reply)
-{
-    return reply == NULL ? 0 : reply->count;
-}
-
-const struct mudax_value *mudax_reply_item_at(const struct mudax_reply *reply, size_t index)
-{
-    bool is_there = index < mudax_reply_count(reply) && reply->items != NULL;
-    return is_there ? value_handle(&reply->items[index]) : NULL;
-}
-
-uint64_t mudax_reply_scanned_count(const struct mudax_reply *reply)
-{
-    return reply == NULL ? 0 : reply->scanned_count;
-}
-
-const struct mudax_value *mudax_reply_last_key(const struct mudax_reply *reply)
-{
-    return reply == NULL ? NULL : value_handle(reply->last_key);
-}
-
-const struct mudax_value *mudax_reply_description(const struct mudax_reply *reply)
-{
-    return reply != NULL && !is_of_item(reply->operation) ? value_handle(reply->value) : NULL;
-}
-
-enum mudax_verdict mudax_reply_verdict(const struct mudax_reply *reply)
-{
-    return reply == NULL ? MUDAX_VERDICT_NONE : reply->verdict;
-}
-
-uint32_t mudax_reply_age_ms(const struct mudax_reply *reply)
-{
-    return reply == NULL ? 0 : reply->age_ms;
-}
-
-uint64_t mudax_reply_commit(const struct mudax_reply *reply)
-{
-    return reply == NULL ? 0 : reply->commit;
-}
-
-void mudax_reply_free(struct mudax_reply *reply)
-{
-    if (reply == NULL)
-        return;
-    arena_deinit(&reply->arena);
-    free(reply);
 }

@@ -14,11 +14,14 @@ MUST_CHECK int message_write(const struct mudax_request *request, uint64_t id, u
  * Errors: MUDAX_TOO_LARGE. */
 MUST_CHECK int message_check_size(size_t size, uint64_t frame_max, struct mudax_error *error);
 
-/* Makes a reply out of one whose status is OK; copies its body and decodes it at once, so that no
- * accessor can fail later.
- * Errors: MUDAX_PROTOCOL_ERROR, MUDAX_NO_MEMORY. */
+/* True for a reply that the caller sees: a good one, or an error that has more to say. */
+bool message_has_reply(const struct frame_reply *frame);
+
+/* Makes it; copies its bytes and decodes them at once, so that no accessor can fail later.
+ * Errors: MUDAX_PROTOCOL_ERROR, MUDAX_NO_MEMORY; `error` then holds these instead of the reply's.
+ */
 MUST_CHECK int message_read(const struct frame_reply *frame, enum mudax_operation operation,
-                            struct mudax_reply **out, struct mudax_error *error);
+                            size_t part_count, struct mudax_reply **out, struct mudax_error *error);
 
 /* "GetItem", ... */
 const char *message_operation_name(enum mudax_operation operation);

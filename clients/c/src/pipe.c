@@ -3,7 +3,6 @@
 #include "clients/c/src/clock.h"
 #include "clients/c/src/failure.h"
 #include "clients/c/src/message.h"
-#include "clients/c/src/retry.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -23,7 +22,8 @@ struct slot {
     mudax_reply_fn *callback;
     void *arg;
     enum mudax_operation operation;
-    uint32_t timeout_ms;
+    enum effect effect;
+    uint32_t timeout_ms, part_count;
     uint32_t next_free;
 };
 
@@ -105,7 +105,7 @@ static const char *outcome(const struct mudax_pipe *pipe, const struct slot *slo
 {
     if (!is_sent(pipe, slot))
         return "; nothing happened";
-    return operation_is_write(slot->operation) ? "; the write may or may not have happened" : "";
+    return slot->effect == EFFECT_NONE ? "" : "; the write may or may not have happened";
 }
 
 /* Ends every pending call with pipe->failure. */
@@ -117,7 +117,7 @@ static void fail_all(struct mudax_pipe *pipe)
             continue;
         struct mudax_error error = pipe->failure;
         enum attempt attempt = is_sent(pipe, slot) ? ATTEMPT_LOST : ATTEMPT_NOT_SENT;
-        error.is_retryable = retry_is_safe(slot->operation, attempt, STATUS_OK);
+        error.is_retryable = retry_is_safe(slot->effect, attempt, STATUS_OK);
         size_t size = strlen(error.text);
         const char *more = outcome(pipe, slot);
         if (size + strlen(more) < sizeof error.text)
@@ -186,7 +186,9 @@ int mudax_pipe_submit(struct mudax_pipe *pipe, const struct mudax_request *reque
                           .callback = callback,
                           .arg = arg,
                           .operation = request->operation,
-                          .timeout_ms = timeout_ms};
+                          .effect = effect_of(request->operation, request->token != NULL),
+                          .timeout_ms = timeout_ms,
+                          .part_count = (uint32_t)request->part_count};
     if (slot->deadline_us < pipe->earliest_us)
         pipe->earliest_us = slot->deadline_us;
     return MUDAX_OK;
@@ -208,8 +210,12 @@ static void take_reply(struct mudax_pipe *pipe, const struct frame_reply *frame)
     }
     if (slot->id != frame->id)
         return; /* came behind its deadline */
-    int code = frame->status != STATUS_OK ? failure_from_reply(&error, frame, slot->operation)
-                                          : message_read(frame, slot->operation, &reply, &error);
+    int code =
+        frame->status != STATUS_OK ? failure_from_reply(&error, frame, slot->effect) : MUDAX_OK;
+    if (message_has_reply(frame)) {
+        int read = message_read(frame, slot->operation, slot->part_count, &reply, &error);
+        code = read == MUDAX_OK ? code : read;
+    }
     finish(pipe, slot, reply, code == MUDAX_OK ? NULL : &error);
     mudax_reply_free(reply);
 }
@@ -244,7 +250,7 @@ static void end_overdue(struct mudax_pipe *pipe, uint64_t now_us)
                               pipe->addresses.url, message_operation_name(slot->operation),
                               slot->timeout_ms, outcome(pipe, slot));
             error.is_retryable = retry_is_safe(
-                slot->operation, is_sent(pipe, slot) ? ATTEMPT_TIMED_OUT : ATTEMPT_NOT_SENT,
+                slot->effect, is_sent(pipe, slot) ? ATTEMPT_TIMED_OUT : ATTEMPT_NOT_SENT,
                 STATUS_OK);
             finish(pipe, slot, NULL, &error);
         }

@@ -4,7 +4,7 @@
 #include "clients/c/src/clock.h"
 #include "clients/c/src/failure.h"
 #include "clients/c/src/message.h"
-#include "clients/c/src/retry.h"
+#include "clients/c/src/token.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -39,8 +39,10 @@ struct call {
     uint32_t timeout_ms;
     struct mudax_reply **reply;
     struct mudax_error *error;
-    enum status status; /* of an answer that is an error */
-    bool was_stale;     /* the attempt failed on a connection from the pool, without a word */
+    enum effect effect;        /* of an attempt more */
+    enum effect caller_effect; /* of the caller's repetition, with a token of its own */
+    enum status status;        /* of an answer that is an error */
+    bool was_stale; /* the attempt failed on a connection from the pool, without a word */
 };
 
 const char *mudax_version(void)
@@ -228,8 +230,7 @@ static const char *outcome(const struct call *call, bool is_sent)
 {
     if (!is_sent)
         return "; nothing happened";
-    return operation_is_write(call->request->operation) ? "; the write may or may not have happened"
-                                                        : "";
+    return call->effect == EFFECT_NONE ? "" : "; the write may or may not have happened";
 }
 
 static enum attempt lost(struct call *call, const struct channel *channel, bool is_pooled)
@@ -276,13 +277,13 @@ static enum attempt conclude(struct call *call, enum channel_result result,
         return ATTEMPT_FAILED;
     }
     call->status = frame->status;
-    if (frame->status != STATUS_OK) {
-        (void)failure_from_reply(call->error, frame, call->request->operation);
-        return ATTEMPT_ANSWERED;
-    }
-    return message_read(frame, call->request->operation, call->reply, call->error) == MUDAX_OK
-               ? ATTEMPT_DONE
-               : ATTEMPT_FAILED;
+    if (frame->status != STATUS_OK)
+        (void)failure_from_reply(call->error, frame, call->effect);
+    if (message_has_reply(frame) &&
+        message_read(frame, call->request->operation, call->request->part_count, call->reply,
+                     call->error) != MUDAX_OK)
+        return ATTEMPT_FAILED;
+    return frame->status == STATUS_OK ? ATTEMPT_DONE : ATTEMPT_ANSWERED;
 }
 
 /* Sends what the channel holds and waits for the reply. */
@@ -377,8 +378,8 @@ static int call_with_retries(struct call *call)
         enum attempt attempt = try_once(call);
         if (attempt == ATTEMPT_DONE)
             return MUDAX_OK;
-        bool is_safe = retry_is_safe(call->request->operation, attempt, call->status);
-        call->error->is_retryable = is_safe;
+        bool is_safe = retry_is_safe(call->effect, attempt, call->status);
+        call->error->is_retryable = retry_is_safe(call->caller_effect, attempt, call->status);
         if (is_safe && call->was_stale && !has_been_stale) {
             has_been_stale = true; /* costs nothing: it was the pool's mistake */
             discard_idle(call->db);
@@ -396,13 +397,21 @@ int mudax_call(struct mudax *db, const struct mudax_request *request, struct mud
     struct mudax_reply *own_reply = NULL;
     if (reply != NULL)
         *reply = NULL;
+    /* One for all attempts. Without randomness there is none, and no attempt more. */
+    char token[TOKEN_SIZE];
+    struct mudax_request named = *request;
+    if (request->operation == MUDAX_TRANSACT_WRITE_ITEMS && request->token == NULL &&
+        token_make(token))
+        named.token = token;
     uint32_t timeout_ms = or_default(request->timeout_ms, db->timeout_ms);
     struct call call = {.db = db,
-                        .request = request,
+                        .request = &named,
                         .deadline_us = clock_us() + (uint64_t)timeout_ms * 1000,
                         .timeout_ms = timeout_ms,
                         .reply = reply != NULL ? reply : &own_reply,
-                        .error = error != NULL ? error : &own_error};
+                        .error = error != NULL ? error : &own_error,
+                        .effect = effect_of(named.operation, named.token != NULL),
+                        .caller_effect = effect_of(named.operation, request->token != NULL)};
     (void)pthread_mutex_lock(&db->lock);
     retry_budget_earn(&db->budget);
     (void)pthread_mutex_unlock(&db->lock);

@@ -2,11 +2,35 @@
 
 enum { RETRY_PRICE = 10 };
 
-bool operation_is_write(enum mudax_operation operation)
+enum effect effect_of(enum mudax_operation operation, bool has_token)
 {
-    return operation == MUDAX_PUT_ITEM || operation == MUDAX_DELETE_ITEM ||
-           operation == MUDAX_UPDATE_ITEM || operation == MUDAX_CREATE_TABLE ||
-           operation == MUDAX_DELETE_TABLE;
+    switch (operation) {
+    case MUDAX_PING:
+    case MUDAX_GET_ITEM:
+    case MUDAX_QUERY:
+    case MUDAX_DESCRIBE_TABLE:
+    case MUDAX_LIST_TABLES:
+    case MUDAX_STATS:
+    case MUDAX_SCAN:
+    case MUDAX_BATCH_GET_ITEM:
+    case MUDAX_TRANSACT_GET_ITEMS:
+    case MUDAX_DESCRIBE_TIME_TO_LIVE:
+        return EFFECT_NONE;
+    case MUDAX_BATCH_WRITE_ITEM: /* no conditions, and nothing that counts */
+        return EFFECT_SAME;
+    case MUDAX_TRANSACT_WRITE_ITEMS:
+        return has_token ? EFFECT_SAME : EFFECT_WRITES;
+    case MUDAX_PUT_ITEM:
+    case MUDAX_DELETE_ITEM:
+    case MUDAX_UPDATE_ITEM:
+    case MUDAX_CONDITION_CHECK:
+    case MUDAX_CREATE_TABLE:
+    case MUDAX_UPDATE_TABLE:
+    case MUDAX_DELETE_TABLE:
+    case MUDAX_UPDATE_TIME_TO_LIVE:
+        break;
+    }
+    return EFFECT_WRITES;
 }
 
 /* The daemon says these before anything is committed. Its other retryable answers leave open
@@ -17,7 +41,15 @@ static bool is_untouched(enum status status)
            status == STATUS_SHUTTING_DOWN;
 }
 
-bool retry_is_safe(enum mudax_operation operation, enum attempt attempt, enum status status)
+/* An answer behind which the call may be made again. A read's outcome is never unknown. */
+static bool may_pass(enum effect effect, enum status status)
+{
+    if (effect == EFFECT_WRITES)
+        return is_untouched(status);
+    return status_is_retryable(status) || status == STATUS_OUTCOME_UNKNOWN;
+}
+
+bool retry_is_safe(enum effect effect, enum attempt attempt, enum status status)
 {
     switch (attempt) {
     case ATTEMPT_NOT_CONNECTED:
@@ -25,9 +57,9 @@ bool retry_is_safe(enum mudax_operation operation, enum attempt attempt, enum st
         return true;
     case ATTEMPT_LOST:
     case ATTEMPT_TIMED_OUT:
-        return !operation_is_write(operation);
+        return effect != EFFECT_WRITES;
     case ATTEMPT_ANSWERED:
-        return operation_is_write(operation) ? is_untouched(status) : status_is_retryable(status);
+        return may_pass(effect, status);
     case ATTEMPT_DONE:
     case ATTEMPT_FAILED:
         break;

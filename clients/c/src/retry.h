@@ -19,12 +19,19 @@ enum attempt {
     ATTEMPT_FAILED,        /* our own trouble: no memory, not a reply */
 };
 
-/* True for operations that change something. */
-bool operation_is_write(enum mudax_operation operation);
+/* What it means to make the same call twice. */
+enum effect {
+    EFFECT_NONE,   /* it changes nothing */
+    EFFECT_SAME,   /* twice is as once */
+    EFFECT_WRITES, /* something may happen twice */
+};
+
+/* has_token  TransactWriteItems: it will have the same one again */
+enum effect effect_of(enum mudax_operation operation, bool has_token);
 
 /* True when the same call can be made again without doing anything twice.
  * status  what the daemon said, with ATTEMPT_ANSWERED */
-bool retry_is_safe(enum mudax_operation operation, enum attempt attempt, enum status status);
+bool retry_is_safe(enum effect effect, enum attempt attempt, enum status status);
 
 enum {
     BACKOFF_BASE_US = 5000,

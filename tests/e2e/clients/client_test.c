@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,6 +177,222 @@ static void the_largest_item_comes_back_as_it_was(void **state)
     free(data);
 }
 
+/* ---- many items at once ---- */
+
+enum { BATCH = 25, SEGMENTS = 4 };
+
+static void call(struct mudax *db, const struct mudax_request *request, struct mudax_reply **reply)
+{
+    struct mudax_error error;
+    if (mudax_call(db, request, reply, &error) != MUDAX_OK)
+        fail_msg("%s: %s", error.name, error.text);
+}
+
+static void a_batch_is_written_and_read_back_and_again_from_the_cache(void **state)
+{
+    struct test_daemon *daemon = *state;
+    struct mudax *db = open_pool(daemon->url);
+    struct mudax_value *items[BATCH], *keys[BATCH];
+    struct mudax_request writes[BATCH] = {{0}}, gets[BATCH] = {{0}};
+    struct mudax_reply *reply;
+    for (int i = 0; i < BATCH; i++) {
+        keys[i] = make_key("batch", i);
+        items[i] = mudax_copy(keys[i]);
+        (void)mudax_put(items[i], "v", mudax_int(i));
+        writes[i] = (struct mudax_request){
+            .operation = MUDAX_PUT_ITEM, .table = "events", .item = items[i]};
+        gets[BATCH - 1 - i] =
+            (struct mudax_request){.operation = MUDAX_GET_ITEM, .table = "events", .key = keys[i]};
+    }
+    /* The last one is not written, so that it is not found. */
+    struct mudax_request write = {.operation = MUDAX_BATCH_WRITE_ITEM,
+                                  .parts = writes,
+                                  .part_count = BATCH - 1,
+                                  .wants_capacity = MUDAX_CAPACITY_TOTAL};
+    call(db, &write, &reply);
+    assert_int_equal(mudax_reply_unprocessed_count(reply), 0);
+    assert_int_equal(mudax_count(mudax_reply_capacity(reply)), 1);
+    mudax_reply_free(reply);
+    struct mudax_request get = {.operation = MUDAX_BATCH_GET_ITEM,
+                                .parts = gets,
+                                .part_count = BATCH,
+                                .wants_verdict = true};
+    for (int round = 0; round < 2; round++) {
+        call(db, &get, &reply);
+        assert_int_equal(mudax_reply_count(reply), BATCH);
+        assert_null(mudax_reply_item_at(reply, 0));
+        for (int i = 1; i < BATCH; i++) {
+            int64_t version = -1;
+            assert_true(
+                mudax_as_int(mudax_get(mudax_reply_item_at(reply, (size_t)i), "v"), &version));
+            assert_int_equal(version, BATCH - 1 - i);
+        }
+        assert_true(round == 0 || mudax_reply_verdict(reply) == MUDAX_HIT);
+        mudax_reply_free(reply);
+    }
+    for (int i = 0; i < BATCH; i++) {
+        mudax_free(items[i]);
+        mudax_free(keys[i]);
+    }
+    mudax_close(&db);
+}
+
+static void a_transaction_is_done_once_for_its_token_or_says_what_was_wrong(void **state)
+{
+    struct test_daemon *daemon = *state;
+    struct mudax *db = open_pool(daemon->url);
+    struct mudax_error error;
+    struct mudax_reply *reply;
+    struct mudax_value *key = make_key("once", 1), *other = make_key("once", 2);
+    struct mudax_value *one = mudax_map();
+    (void)mudax_put(one, ":one", mudax_int(1));
+    struct mudax_request parts[] = {
+        {.operation = MUDAX_UPDATE_ITEM,
+         .table = "events",
+         .key = key,
+         .update = "ADD v :one",
+         .values = one},
+        {.operation = MUDAX_CONDITION_CHECK,
+         .table = "events",
+         .key = other,
+         .condition = "attribute_not_exists(p)",
+         .wants_failed_item = true},
+    };
+    struct mudax_request request = {.operation = MUDAX_TRANSACT_WRITE_ITEMS,
+                                    .parts = parts,
+                                    .part_count = 2,
+                                    .token = "only-once"};
+    for (int round = 0; round < 2; round++)
+        call(db, &request, NULL);
+    assert_int_equal(get(db, "once", 1), 1);
+    request.token = NULL; /* then every call has its own */
+    for (int round = 0; round < 2; round++)
+        call(db, &request, NULL);
+    assert_int_equal(get(db, "once", 1), 3);
+    request.token = "only-once";
+    request.part_count = 1;
+    assert_int_equal(mudax_call(db, &request, NULL, &error), MUDAX_IDEMPOTENT_MISMATCH);
+
+    assert_int_equal(put(db, "once", 2, 9, &error), MUDAX_OK);
+    request.token = NULL;
+    request.part_count = 2;
+    assert_int_equal(mudax_call(db, &request, &reply, &error), MUDAX_TRANSACTION_CANCELED);
+    assert_string_equal(mudax_reply_reason(reply, 0, NULL), "None");
+    assert_string_equal(mudax_reply_reason(reply, 1, NULL), "ConditionalCheckFailed");
+    assert_int_equal(mudax_count(mudax_reply_item_at(reply, 1)), 3);
+    mudax_reply_free(reply);
+    assert_int_equal(get(db, "once", 1), 3);
+    mudax_free(key);
+    mudax_free(other);
+    mudax_free(one);
+    mudax_close(&db);
+}
+
+static void segments_of_a_scan_are_the_whole_table(void **state)
+{
+    struct test_daemon *daemon = *state;
+    struct mudax *db = open_pool(daemon->url);
+    struct mudax_reply *reply;
+    struct mudax_request whole = {
+        .operation = MUDAX_SCAN, .table = "events", .select = MUDAX_SELECT_COUNT};
+    call(db, &whole, &reply);
+    size_t count = mudax_reply_count(reply), found = 0;
+    assert_true(count > SEGMENTS);
+    mudax_reply_free(reply);
+    for (uint32_t segment = 0; segment < SEGMENTS; segment++) {
+        struct mudax_value *start = NULL;
+        do {
+            struct mudax_request page = {.operation = MUDAX_SCAN,
+                                         .table = "events",
+                                         .segment = segment,
+                                         .segments = SEGMENTS,
+                                         .limit = 7,
+                                         .start_key = start};
+            call(db, &page, &reply);
+            found += mudax_reply_count(reply);
+            mudax_free(start);
+            start = mudax_copy(mudax_reply_last_key(reply));
+            mudax_reply_free(reply);
+        } while (start != NULL);
+    }
+    assert_int_equal(found, count);
+    mudax_close(&db);
+}
+
+/* ---- tables that change ---- */
+
+static void change(struct mudax *db, enum mudax_operation operation, const char *json)
+{
+    struct mudax_value *definition = mudax_from_plain_json(json, strlen(json), NULL);
+    struct mudax_request request = {.operation = operation, .definition = definition};
+    struct mudax_reply *reply;
+    call(db, &request, &reply);
+    assert_non_null(mudax_reply_description(reply));
+    mudax_reply_free(reply);
+    mudax_free(definition);
+}
+
+static bool has_active_index(struct mudax *db)
+{
+    struct mudax_request request = {.operation = MUDAX_DESCRIBE_TABLE, .table = "events"};
+    struct mudax_reply *reply;
+    size_t size;
+    call(db, &request, &reply);
+    const struct mudax_value *table = mudax_get(mudax_reply_description(reply), "Table");
+    const struct mudax_value *index = mudax_at(mudax_get(table, "GlobalSecondaryIndexes"), 0);
+    const char *status = mudax_text(mudax_get(index, "IndexStatus"), &size);
+    bool is_active = size == 6 && memcmp(status, "ACTIVE", 6) == 0;
+    mudax_reply_free(reply);
+    return is_active;
+}
+
+static void an_index_that_is_added_is_filled_and_can_be_queried(void **state)
+{
+    struct test_daemon *daemon = *state;
+    struct mudax *db = open_pool(daemon->url);
+    struct mudax_error error;
+    struct mudax_reply *reply;
+    struct mudax_value *values = mudax_map();
+    (void)mudax_put(values, ":v", mudax_int(4711));
+    assert_int_equal(put(db, "indexed", 1, 4711, &error), MUDAX_OK);
+    change(db, MUDAX_UPDATE_TABLE,
+           "{\"TableName\": \"events\","
+           " \"AttributeDefinitions\": [{\"AttributeName\": \"v\", \"AttributeType\": \"N\"}],"
+           " \"GlobalSecondaryIndexUpdates\": [{\"Create\": {\"IndexName\": \"by-v\","
+           "  \"KeySchema\": [{\"AttributeName\": \"v\", \"KeyType\": \"HASH\"}],"
+           "  \"Projection\": {\"ProjectionType\": \"ALL\"}}}]}");
+    for (int tries = 0; tries < 2000 && !has_active_index(db); tries++)
+        (void)poll(NULL, 0, 10); /* the daemon fills it in its own time */
+    struct mudax_request query = {.operation = MUDAX_QUERY,
+                                  .table = "events",
+                                  .index = "by-v",
+                                  .key_condition = "v = :v",
+                                  .values = values};
+    call(db, &query, &reply);
+    assert_int_equal(mudax_reply_count(reply), 1);
+    assert_int_equal(mudax_count(mudax_reply_item_at(reply, 0)), 3);
+    mudax_reply_free(reply);
+    mudax_free(values);
+    mudax_close(&db);
+}
+
+static void a_time_to_live_is_set_and_described(void **state)
+{
+    struct test_daemon *daemon = *state;
+    struct mudax *db = open_pool(daemon->url);
+    struct mudax_reply *reply;
+    change(db, MUDAX_UPDATE_TIME_TO_LIVE,
+           "{\"TableName\": \"events\","
+           " \"TimeToLiveSpecification\": {\"Enabled\": true, \"AttributeName\": \"until\"}}");
+    struct mudax_request describe = {.operation = MUDAX_DESCRIBE_TIME_TO_LIVE, .table = "events"};
+    call(db, &describe, &reply);
+    const struct mudax_value *told =
+        mudax_get(mudax_reply_description(reply), "TimeToLiveDescription");
+    assert_memory_equal(mudax_text(mudax_get(told, "AttributeName"), NULL), "until", 5);
+    mudax_reply_free(reply);
+    mudax_close(&db);
+}
+
 /* localhost may stand for ::1 too, where nobody listens. */
 static void all_addresses_of_a_name_are_tried(void **state)
 {
@@ -289,6 +506,11 @@ int main(int count, char **words)
         cmocka_unit_test(threads_share_a_pool_and_read_their_own_writes),
         cmocka_unit_test(a_miss_is_followed_by_a_hit_and_a_write_by_the_new_page),
         cmocka_unit_test(the_largest_item_comes_back_as_it_was),
+        cmocka_unit_test(a_batch_is_written_and_read_back_and_again_from_the_cache),
+        cmocka_unit_test(a_transaction_is_done_once_for_its_token_or_says_what_was_wrong),
+        cmocka_unit_test(segments_of_a_scan_are_the_whole_table),
+        cmocka_unit_test(an_index_that_is_added_is_filled_and_can_be_queried),
+        cmocka_unit_test(a_time_to_live_is_set_and_described),
         cmocka_unit_test(all_addresses_of_a_name_are_tried),
         cmocka_unit_test(a_pipe_writes_thousands),
         cmocka_unit_test(a_pool_outlives_a_daemon_that_was_killed),

@@ -54,6 +54,16 @@ check_all() { # folder
     [ "$(head -1 "$scratch/out")" = "page of 10: 25 24 23 22 21 20 19 18 17 16" ] || fail "$1/pages"
     [ "$(wc -l <"$scratch/out")" = 3 ] || fail "$1/pages: not three pages"
     [ "$("$1/pipeline" "$url")" = "1000 items written, 0 failed" ] || fail "$1/pipeline"
+    "$1/transfer" "$url" >"$scratch/out" || fail "$1/transfer failed"
+    diff - "$scratch/out" <<'EXPECTED' || fail "$1/transfer printed something else"
+70 from 0 to 1: done
+70 from 0 to 2: TransactionCanceledException
+  part 0: ConditionalCheckFailed, balance 30
+  part 1: None
+account 0: 30
+account 1: 170
+account 2: 100
+EXPECTED
 }
 
 # find_package
@@ -65,7 +75,7 @@ check "$scratch/cmake" _static
 
 # pkg-config
 mkdir "$scratch/pkg"
-for example in items pages pipeline; do
+for example in items pages pipeline transfer; do
     # shellcheck disable=SC2046
     "$cc" -std=c99 -Wall -Wextra -Wpedantic -Werror -o "$scratch/pkg/$example" \
         "$source/clients/c/examples/$example.c" $(pkg-config --cflags --libs mudax)

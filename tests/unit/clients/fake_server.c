@@ -161,6 +161,14 @@ void fake_write_reply(uint64_t id, enum status status, struct bytes body, struct
     need(frame_write_reply(&request, &reply, out), "no memory");
 }
 
+void fake_send_reply(int fd, const struct request *request, const struct reply *reply)
+{
+    struct buffer out = {0};
+    need(frame_write_reply(request, reply, &out), "no memory");
+    fake_send(fd, buffer_bytes(&out));
+    buffer_deinit(&out);
+}
+
 static void answer(int fd, uint64_t id, enum status status, struct bytes body)
 {
     struct buffer out = {0};

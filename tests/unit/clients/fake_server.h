@@ -31,6 +31,8 @@ uint64_t fake_read(int fd, struct request *out); /* what `out` points to lasts u
 void fake_send(int fd, struct bytes bytes);
 void fake_answer(int fd, uint64_t id, enum status status);
 void fake_answer_item(int fd, uint64_t id, struct bytes item);
+/* A whole reply to what was read: body, details, capacity and all. */
+void fake_send_reply(int fd, const struct request *request, const struct reply *reply);
 /* One whole reply frame, in `out`. */
 void fake_write_reply(uint64_t id, enum status status, struct bytes body, struct buffer *out);
 void fake_wait_closed(int fd); /* until the client closes it; closes it too */
