@@ -13,6 +13,7 @@ for argument in "$@"; do
     esac
 done
 
+command -v npm >/dev/null || packages_test="$packages_test nodejs npm" # Node.js brings its own npm elsewhere
 # shellcheck disable=SC2086
 install_packages $packages_build $packages_test
 # shellcheck disable=SC2086
