@@ -321,6 +321,9 @@ static bool open_backend(struct server *server)
                                                       .on_event = on_event,
                                                       .on_event_arg = server},
                                             .partitions = (uint32_t)config->partitions,
+                                            .emulates_throughput = config->emulate_throughput,
+                                            .partition_read_units = config->partition_read_units,
+                                            .partition_write_units = config->partition_write_units,
                                             .tables_max = (uint32_t)config->tables_max,
                                             .wall_ms = clock_wall_ms};
     struct backend *engine = NULL;

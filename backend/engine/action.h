@@ -22,6 +22,8 @@ struct engine {
     /* Constant after open. */
     struct kv *kv;
     uint32_t partitions, tables_max;
+    bool emulates_throughput;
+    struct heat_rates partition_rates;
     uint64_t (*wall_ms)(void);
     /* Guarded by lock. */
     struct mutex lock;
@@ -48,12 +50,20 @@ struct engine_lane {
     struct buffer page; /* lent to one Query at a time; holds the last reply's body */
 };
 
+/* One partition that a write is charged to. */
+struct charged {
+    const struct definition *definition;
+    const struct secondary_index *index; /* NULL: the table itself */
+    uint64_t hash;
+};
+
 /* What a write hands to the store, and what of the cache it touches: one place in each list for
  * every record. */
 struct write_plan {
     struct kv_record *writes;
     struct kv_counter *counters;
     struct consumed *consumed; /* what each counter is charged */
+    struct charged *charged;   /* and whom */
     struct touched *touched;
     size_t write_count, counter_count;
     size_t touched_count; /* the first of the writes */
@@ -191,6 +201,16 @@ enum submit write_items(struct action *action, step_fn done);
 MUST_CHECK enum status index_entry_of(const struct secondary_index *index, struct bytes item,
                                       struct item_key primary, struct arena *arena,
                                       struct item_key *place, struct bytes *value, size_t *size);
+
+/* ---- throughput.c ---- */
+
+/* index  NULL: the table itself. False: refuse it. */
+bool throughput_admits(struct action *action, const struct definition *definition,
+                       const struct secondary_index *index, uint64_t hash, bool is_write);
+void throughput_consume(struct action *action, const struct definition *definition,
+                        const struct secondary_index *index, uint64_t hash, bool is_write,
+                        uint64_t half_units);
+enum submit throughput_refuse(struct action *action, const struct definition *definition);
 
 /* ---- tables.c ---- */
 

@@ -41,6 +41,50 @@ struct bytes definition_encode(const struct definition_input *input, uint32_t id
     return tree_encode(&record, arena);
 }
 
+static struct heat_rates rates_of(const struct value *owner)
+{
+    const struct value *given = tree_member(owner, "ProvisionedThroughput");
+    return (struct heat_rates){.read = tree_number(given, "ReadCapacityUnits"),
+                               .write = tree_number(given, "WriteCapacityUnits")};
+}
+
+/* A local index takes from its table's throughput. */
+static enum status fill_heat(struct definition *definition, const struct value *description)
+{
+    const struct table *table = &definition->table;
+    const struct value *globals = tree_member(description, "GlobalSecondaryIndexes");
+    size_t count = 1 + table->index_count;
+    definition->rates = arena_alloc(&definition->arena, count * sizeof *definition->rates);
+    if (definition->rates == NULL)
+        return STATUS_NO_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        const struct secondary_index *index = i == 0 ? NULL : &table->indexes[i - 1];
+        const struct partition_map *map =
+            i == 0 ? &definition->partitions : &definition->index_partitions[i - 1];
+        definition->heats[i] = heat_create(index == NULL ? table->id : index->id, map->count);
+        if (definition->heats[i] == NULL)
+            return STATUS_NO_MEMORY;
+        definition->rates[i] = rates_of(description);
+        for (size_t k = 0; index != NULL && !index->is_local && k < tree_count(globals); k++)
+            if (bytes_equal(tree_text(&globals->values[k], "IndexName"), index->name))
+                definition->rates[i] = rates_of(&globals->values[k]);
+    }
+    return STATUS_OK;
+}
+
+void definition_take_heat(struct definition *definition, const struct definition *before)
+{
+    for (size_t i = 0; i <= definition->table.index_count; i++)
+        for (size_t k = 0; k <= before->table.index_count; k++) {
+            struct heat *old = before->heats[k];
+            if (old->id != definition->heats[i]->id || old->count != definition->heats[i]->count)
+                continue;
+            heat_unref(definition->heats[i]);
+            definition->heats[i] = heat_ref(old);
+            break;
+        }
+}
+
 static enum status fill(struct definition *definition, struct bytes record)
 {
     struct arena *arena = &definition->arena;
@@ -71,7 +115,8 @@ static enum status fill(struct definition *definition, struct bytes record)
         tree_text(tree_member(description, "TimeToLiveSpecification"), "AttributeName");
     definition->is_protected = tree_truth(description, "DeletionProtectionEnabled");
     definition->record_key = record_definition_key(table->name, arena);
-    return bytes_given(definition->record_key) ? STATUS_OK : STATUS_NO_MEMORY;
+    return bytes_given(definition->record_key) ? fill_heat(definition, description)
+                                               : STATUS_NO_MEMORY;
 }
 
 enum status definition_decode(struct bytes record, struct definition **out)
@@ -111,6 +156,8 @@ void definition_unref(struct definition *definition)
     if (definition == NULL ||
         atomic_fetch_sub_explicit(&definition->references, 1, memory_order_acq_rel) != 1)
         return;
+    for (size_t i = 0; i <= INDEXES_MAX; i++)
+        heat_unref(definition->heats[i]);
     arena_deinit(&definition->arena);
     free(definition);
 }

@@ -5,7 +5,7 @@
  * and pending calls keep it. */
 #pragma once
 
-#include "backend/engine/partition.h"
+#include "backend/engine/heat.h"
 #include "protocol/schema.h"
 
 #include <stdatomic.h>
@@ -21,10 +21,13 @@ struct definition {
     struct table table;
     struct partition_map partitions;
     struct partition_map *index_partitions; /* of each of table.indexes */
+    struct heat_rates *rates;               /* of the table, then of each index: provisioned */
     struct bytes record_key, record;        /* as stored */
     uint64_t version;                       /* counts up with every change */
     bool is_protected;                      /* DeletionProtectionEnabled */
     struct arena arena;                     /* holds the above */
+    /* Of the table, then of each index; shared with the definition that this one replaces. */
+    struct heat *heats[1 + INDEXES_MAX];
     /* Atomic. `state` is set before the deletion is handed to the store, and a token is loaded
      * before `state` is looked at; so a write that missed the change is caught by its token. */
     atomic_int state;
@@ -79,6 +82,8 @@ struct bytes definition_wrap(const char *member, struct bytes value, struct aren
 /* One reference goes to the caller. Errors: STATUS_INTERNAL (not a definition), STATUS_NO_MEMORY.
  */
 MUST_CHECK enum status definition_decode(struct bytes record, struct definition **out);
+/* Goes on with the heat of the definition that it replaces. Before it is published. */
+void definition_take_heat(struct definition *definition, const struct definition *before);
 struct definition *definition_ref(struct definition *definition);
 void definition_unref(struct definition *definition);
 

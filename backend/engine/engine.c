@@ -35,6 +35,8 @@ static bool publish_locked(struct engine *engine, struct definition *added,
     if (there != NULL && (there->table.id > added->table.id ||
                           (there->table.id == added->table.id && there->version >= added->version)))
         return true;
+    if (there != NULL && there->table.id == added->table.id)
+        definition_take_heat(added, there);
     struct catalog *next = catalog_change(engine->catalog, added, removed);
     if (next == NULL)
         return false;
@@ -596,6 +598,9 @@ enum status engine_open(const struct engine_options *options, struct backend **o
     engine->backend.ops = &engine_ops;
     engine->partitions = options->partitions;
     engine->tables_max = options->tables_max;
+    engine->emulates_throughput = options->emulates_throughput;
+    engine->partition_rates = (struct heat_rates){.read = options->partition_read_units,
+                                                  .write = options->partition_write_units};
     engine->wall_ms = options->wall_ms;
     mutex_init(&engine->lock);
     engine->catalog = catalog_create();

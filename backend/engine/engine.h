@@ -10,9 +10,11 @@
 
 struct engine_options {
     struct store_options store;
-    uint32_t partitions;       /* ranges a new table starts with; 1..4096 */
-    uint32_t tables_max;       /* DynamoDB's default quota is 2,500 */
-    uint64_t (*wall_ms)(void); /* Unix time for CreationDateTime */
+    uint32_t partitions;      /* ranges a new table starts with; 1..4096 */
+    uint32_t tables_max;      /* DynamoDB's default quota is 2,500 */
+    bool emulates_throughput; /* what is provisioned, and these limits of a partition: */
+    uint64_t partition_read_units, partition_write_units; /* a second; DynamoDB's 3,000 and 1,000 */
+    uint64_t (*wall_ms)(void);                            /* Unix time for CreationDateTime */
 };
 
 /* Opens the store that the URL names and reads its catalog.

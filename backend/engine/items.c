@@ -5,10 +5,15 @@
 #include "protocol/encoding/msgpack.h"
 #include "protocol/hash.h"
 
+static uint64_t hash_of(const struct request *request)
+{
+    return hash_partition(item_key_partition(request->item_key));
+}
+
 static bool place_item(struct action *action)
 {
     const struct request *request = &action->call->request;
-    uint64_t hash = hash_partition(item_key_partition(request->item_key));
+    uint64_t hash = hash_of(request);
     action->reads[0].key =
         record_item_key(request->table->id, hash, request->item_key.bytes, action->call->arena);
     action->read.records = action->reads;
@@ -21,6 +26,7 @@ static bool place_item(struct action *action)
 static enum submit get_done(struct action *action)
 {
     struct reply *reply = &action->call->reply;
+    const struct request *request = &action->call->request;
     struct bytes item = action->reads[0].value;
     const struct path_node *projection = action->call->request.projection_tree;
     reply->body = bytes_given(item) ? item : body_nil;
@@ -31,9 +37,9 @@ static enum submit get_done(struct action *action)
     reply->count = bytes_given(item) ? 1 : 0;
     reply->read_bytes = bytes_given(item) ? item_size(item) : 0;
     reply->commit = action->read.commit;
-    if (action->call->request.capacity != CAPACITY_NONE &&
-        !action_charge(action, NULL,
-                       capacity_of_read(reply->read_bytes, action->call->request.is_consistent)))
+    uint64_t units = capacity_of_read(reply->read_bytes, request->is_consistent);
+    throughput_consume(action, action->definition, NULL, hash_of(request), false, units);
+    if (request->capacity != CAPACITY_NONE && !action_charge(action, NULL, units))
         return action_fail(action, STATUS_NO_MEMORY);
     return SUBMIT_DONE;
 }
@@ -42,6 +48,9 @@ enum submit get_begin(struct action *action)
 {
     if (action_bind(action) == SUBMIT_DONE)
         return SUBMIT_DONE;
+    if (!throughput_admits(action, action->definition, NULL, hash_of(&action->call->request),
+                           false))
+        return throughput_refuse(action, action->definition);
     if (!place_item(action))
         return action_fail(action, STATUS_NO_MEMORY);
     action->read_done = get_done;

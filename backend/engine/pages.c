@@ -189,6 +189,18 @@ static bool fill_examined(struct action *action)
     return true;
 }
 
+/* Where the reading begins: a Scan may go on into other partitions, and is charged to the first. */
+static uint64_t hash_of(const struct request *request)
+{
+    struct bytes low = request->range.interval.low;
+    uint64_t hash = 0;
+    if (request->operation != OPERATION_SCAN)
+        return hash_partition(request->range.partition);
+    for (size_t i = 0; i < HASH_BYTES && low.size >= HASH_BYTES; i++)
+        hash = hash << 8 | low.data[i];
+    return hash;
+}
+
 static enum submit page_done(struct action *action)
 {
     struct reply *reply = &action->call->reply;
@@ -198,9 +210,9 @@ static enum submit page_done(struct action *action)
     reply->read_bytes = action->examined_bytes;
     reply->commit = action->read.commit;
     const struct request *request = &action->call->request;
-    if (request->capacity != CAPACITY_NONE &&
-        !action_charge(action, request->index,
-                       capacity_of_read(action->examined_bytes, request->is_consistent)))
+    uint64_t units = capacity_of_read(action->examined_bytes, request->is_consistent);
+    throughput_consume(action, action->definition, request->index, hash_of(request), false, units);
+    if (request->capacity != CAPACITY_NONE && !action_charge(action, request->index, units))
         return action_fail(action, STATUS_NO_MEMORY);
     return SUBMIT_DONE;
 }
@@ -261,6 +273,9 @@ static enum submit read_page(struct action *action, bool (*place)(struct action 
 {
     if (action_bind(action) == SUBMIT_DONE)
         return SUBMIT_DONE;
+    const struct request *request = &action->call->request;
+    if (!throughput_admits(action, action->definition, request->index, hash_of(request), false))
+        return throughput_refuse(action, action->definition);
     action->page = action->lane->page;
     action->lane->page = (struct buffer){0};
     action->page.size = 0;

@@ -28,9 +28,10 @@ static bool plan_init(struct write_plan *plan, size_t capacity, struct arena *ar
         plan->writes = arena_alloc(arena, capacity * sizeof *plan->writes);
         plan->counters = arena_alloc(arena, capacity * sizeof *plan->counters);
         plan->consumed = arena_alloc(arena, capacity * sizeof *plan->consumed);
+        plan->charged = arena_alloc(arena, capacity * sizeof *plan->charged);
         plan->touched = arena_alloc(arena, capacity * sizeof *plan->touched);
         if (plan->writes == NULL || plan->counters == NULL || plan->consumed == NULL ||
-            plan->touched == NULL)
+            plan->charged == NULL || plan->touched == NULL)
             return false;
         plan->capacity = capacity;
     }
@@ -70,6 +71,7 @@ static bool plan_count(struct write_plan *plan, const struct definition *definit
         index == NULL ? &definition->partitions
                       : &definition->index_partitions[index - table->indexes];
     struct consumed *consumed = &plan->consumed[plan->counter_count];
+    plan->charged[plan->counter_count] = (struct charged){definition, index, hash};
     struct kv_counter *counter = &plan->counters[plan->counter_count++];
     partition_count(counter, change);
     counter->key = record_counter_key(index == NULL ? table->id : index->id,
@@ -415,6 +417,7 @@ static enum kv_outcome recompute(struct kv_commit *commit)
             return KV_CONFLICT;
         memcpy(commit->writes, fresh.writes, fresh.write_count * sizeof *fresh.writes);
         memcpy(commit->counters, fresh.counters, fresh.counter_count * sizeof *fresh.counters);
+        memcpy(action->plan.charged, fresh.charged, fresh.counter_count * sizeof *fresh.charged);
         memcpy(action->plan.consumed, fresh.consumed, fresh.counter_count * sizeof *fresh.consumed);
         for (size_t i = 0; i < action->item_count; i++)
             if (action->items[i].touched != NULL)
@@ -434,16 +437,32 @@ static enum submit items_refused(struct action *action)
     return action_refuse(action);
 }
 
+/* The first of the partitions that have had enough for now; NULL: none. */
+static const struct charged *find_exhausted(struct action *action)
+{
+    const struct write_plan *plan = &action->plan;
+    for (size_t i = 0; i < plan->counter_count; i++) {
+        const struct charged *charged = &plan->charged[i];
+        if (!throughput_admits(action, charged->definition, charged->index, charged->hash, true))
+            return charged;
+    }
+    return NULL;
+}
+
 /* A transaction writes everything twice. */
 static void tell_capacity(struct action *action)
 {
     struct call *call = action->call;
     struct write_plan *plan = &action->plan;
+    bool is_transaction = call->request.operation == OPERATION_TRANSACT_WRITE_ITEMS;
+    for (size_t i = 0; i < plan->counter_count; i++) {
+        const struct charged *charged = &plan->charged[i];
+        plan->consumed[i].half_units *= is_transaction ? 2 : 1;
+        throughput_consume(action, charged->definition, charged->index, charged->hash, true,
+                           plan->consumed[i].half_units);
+    }
     if (call->request.capacity == CAPACITY_NONE)
         return;
-    bool is_transaction = call->request.operation == OPERATION_TRANSACT_WRITE_ITEMS;
-    for (size_t i = 0; is_transaction && i < plan->counter_count; i++)
-        plan->consumed[i].half_units *= 2;
     call->reply.consumed = plan->consumed;
     call->reply.consumed_count = plan->counter_count;
     capacity_tell(&call->request, &call->reply, call->arena);
@@ -511,6 +530,9 @@ static enum submit items_read(struct action *action)
         return read_places(action);
     if (action->item_count > 1 && action->new_bytes > TRANSACT_BYTES_MAX)
         return transact_refused(action, STATUS_OK);
+    const struct charged *exhausted = find_exhausted(action);
+    if (exhausted != NULL)
+        return throughput_refuse(action, exhausted->definition);
     struct kv_commit *commit = &action->commit;
     commit->reads = action->item_reads;
     commit->read_count = action->item_read_count;

@@ -189,6 +189,43 @@ class Serving(Outside):
         self.assertEqual(refused.exception.status, 8)
         self.assertIn("did not answer GetItem within 3", refused.exception.text)
 
+    def test_a_hot_partition_and_provisioned_throughput_are_felt_where_they_are_emulated(self):
+        client = self.begin("--emulate-throughput", "on", "--partition-read-units", "20", "--partition-write-units", "10",
+                            "--query-ttl", "0")
+        client.create_table("Shop", sort=False)
+
+        def put(key, table="Shop", many=1, **more):
+            done = 0
+            try:
+                for _ in range(many):
+                    client.call(native.PUT, {native.TABLE: table, native.ITEM: {"p": key, **more}})
+                    done += 1
+            except native.Refused as refused:
+                return done, refused
+            return done, None
+        done, refused = put("hot", many=100)
+        self.assertTrue(10 <= done < 40, done)
+        self.assertRegex(refused.text, "check if you have a hot key")
+        self.assertEqual(sum(put(f"cold{number}")[0] for number in range(20)) > 10, True)  # other partitions
+        # What the cache answers costs nothing.
+        client.call(native.GET, {native.TABLE: "Shop", native.KEY: {"p": "hot"}})
+        for _ in range(200):
+            client.call(native.GET, {native.TABLE: "Shop", native.KEY: {"p": "hot"}})
+        with self.assertRaises(native.Refused):
+            for _ in range(200):
+                client.call(native.GET, {native.TABLE: "Shop", native.KEY: {"p": "hot"}, native.CONSISTENT: True})
+        # An index that has too little holds back its table.
+        client.call(native.CREATE, {native.DEFINITION: {
+            "TableName": "Narrow", "ProvisionedThroughput": {"ReadCapacityUnits": 1000, "WriteCapacityUnits": 1000},
+            "KeySchema": [{"AttributeName": "p", "KeyType": "HASH"}],
+            "AttributeDefinitions": [{"AttributeName": "p", "AttributeType": "S"}, {"AttributeName": "g", "AttributeType": "S"}],
+            "GlobalSecondaryIndexes": [{"IndexName": "by-g", "KeySchema": [{"AttributeName": "g", "KeyType": "HASH"}],
+                                        "Projection": {"ProjectionType": "ALL"},
+                                        "ProvisionedThroughput": {"ReadCapacityUnits": 1, "WriteCapacityUnits": 1}}]}})
+        refusals = [put(f"k{number}", table="Narrow", g="one")[1] for number in range(60)]
+        self.assertIn("configured provisioned throughput", str([r for r in refusals if r][0].text))
+        self.assertEqual(put("outside", table="Narrow")[1], None)
+
     def test_a_thousand_frames_of_noise_harm_nobody(self):
         client = self.begin()
         self.fill(client)
