@@ -41,6 +41,8 @@ RULES = [
     ("bench/load/", ["protocol/", "bench/load/"], ["hiredis/"]),
     ("bench/micro/evhttp.c", [], ["event2/"]),
     ("bench/micro/floors.c", [], ["rocksdb/"]),
+    ("bench/micro/engine.c", ["protocol/", "backend/engine/engine.h", "tests/support/session.h"],
+     ["rocksdb/"]),
     ("bench/micro/", ["protocol/", "backend/backend.h", "cache/cache.h"], []),
     ("bench/trace/", ["protocol/", "backend/backend.h", "cache/cache.h", "bench/trace/"], []),
 ]
