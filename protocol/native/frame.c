@@ -716,7 +716,7 @@ static void collect_outgoing(const struct request *request, const struct frame_g
         out->pairs++;
         out->size += 1 + HEAD_MAX + given->bytes.size;
     }
-    out->pairs += request->part_count != 0;
+    out->pairs += request->parts != NULL;
 }
 
 static uint8_t *put_outgoing_map(uint8_t *at, const struct outgoing_map *map)
@@ -773,7 +773,7 @@ bool frame_write_request(const struct request *request, const struct frame_greet
     at = put_uint(at, (uint64_t)request->operation);
     at = put_uint(at, request->id);
     out->size = (size_t)(put_outgoing_map(at, &map) - out->data);
-    if (request->part_count != 0 && !put_parts(request, out)) {
+    if (request->parts != NULL && !put_parts(request, out)) {
         out->size = begin;
         return false;
     }

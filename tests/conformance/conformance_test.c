@@ -35,8 +35,15 @@ static struct backend *open_engine(const char *url)
     return backend;
 }
 
-enum mode { MODE_BARE, MODE_CACHED, MODE_CACHE_OFF, MODES };
-static const char *const mode_names[MODES] = {"", "cache over ", "cache that is off over "};
+enum mode { MODE_BARE, MODE_CACHED, MODE_CACHE_OFF, MODE_NATIVE, MODE_HTTP, MODES };
+static const char *const mode_names[MODES] = {"", "cache over ", "cache that is off over ",
+                                              "native protocol, cache over ",
+                                              "DynamoDB's API, cache over "};
+
+static bool is_cached(enum mode mode)
+{
+    return mode != MODE_BARE && mode != MODE_CACHE_OFF;
+}
 
 static struct backend *open_cache(struct backend *below, enum mode mode)
 {
@@ -45,7 +52,7 @@ static struct backend *open_cache(struct backend *below, enum mode mode)
         .threads = 1,
         .seed = 42,
         .waiters_max = 100,
-        .policy = {.is_enabled = mode == MODE_CACHED,
+        .policy = {.is_enabled = is_cached(mode),
                    .item_ttl_ms = 300000,
                    .query_ttl_ms = 300000,
                    .negative_ttl_max_ms = 60000},
@@ -84,7 +91,8 @@ static int set_up(void **state)
     (void)state;
     struct backend *engine = open_engine(url), *backend = engine;
     stage = (struct script_stage){
-        .session = &session, .behind = &behind, .is_cache_on = mode == MODE_CACHED};
+        .session = &session, .behind = &behind, .is_cache_on = is_cached(mode)};
+    stage.over = mode == MODE_NATIVE ? OVER_NATIVE : mode == MODE_HTTP ? OVER_HTTP : OVER_NOTHING;
     if (mode != MODE_BARE)
         stage.cache = backend = open_cache(engine, mode);
     session_open(&session, backend);
@@ -130,19 +138,20 @@ static void empty_redis(void)
 }
 #endif
 
-/* Runs all cases on the store, bare and behind a cache. */
-static int run_store(const struct CMUnitTest *units, size_t count, size_t cache_only)
+/* Runs all cases on the store, bare and behind a cache; and over the wires, which know nothing of
+ * stores, if it is the first. */
+static int run_store(const struct CMUnitTest *units, size_t count, size_t cache_only, bool is_first)
 {
     int failed = 0;
-    for (mode = MODE_BARE; mode < MODES; mode++) {
+    for (mode = MODE_BARE; mode < (is_first ? MODES : MODE_NATIVE); mode++) {
         char name[128];
         snprintf(name, sizeof name, "%sengine over %s", mode_names[mode], url);
         failed += !remove_directory();
 #ifdef MUDAX_REDIS_SERVER
         empty_redis();
 #endif
-        failed += _cmocka_run_group_tests(
-            name, units, mode == MODE_CACHED ? count : count - cache_only, set_up, tear_down);
+        failed += _cmocka_run_group_tests(name, units, is_cached(mode) ? count : count - cache_only,
+                                          set_up, tear_down);
     }
     return failed;
 }
@@ -178,7 +187,7 @@ int main(void)
     int failed = 0;
     for (size_t i = 0; i < stores; i++) {
         url = urls[i];
-        failed += run_store(units, count, cache_only);
+        failed += run_store(units, count, cache_only, i == 0);
     }
 #ifdef MUDAX_REDIS_SERVER
     redis_server_end(&redis);

@@ -228,6 +228,14 @@ static bool parse_item(struct run *run, const char *json, struct bytes *out)
 
 static void run_call(struct run *run, struct session_call *call)
 {
+    struct arena *arena = &run->session->arena;
+    enum over over =
+        run->session == run->stage->session && (int)call->call.request.operation < (int)OPERATIONS_SPOKEN
+            ? run->stage->over
+            : OVER_NOTHING;
+    run->operation = call->call.request.operation;
+    if (over != OVER_NOTHING && !over_request(over, &call->call.request, arena, &run->reply))
+        return;
     session_run(run->session, call);
     run->reply = call->call.reply;
     if (bytes_given(call->body))
@@ -236,7 +244,8 @@ static void run_call(struct run *run, struct session_call *call)
         run->reply.capacity = arena_copy(&run->session->arena, call->call.reply.capacity);
     if (bytes_given(call->call.reply.details))
         run->reply.details = arena_copy(&run->session->arena, call->call.reply.details);
-    run->operation = call->call.request.operation;
+    if (over != OVER_NOTHING)
+        over_reply(over, &call->call.request, &run->reply, arena);
 }
 
 static enum return_values return_values_of(const char *word)

@@ -53,6 +53,7 @@
  * after what it showed has been written again, as it was. */
 #pragma once
 
+#include "tests/conformance/over.h"
 #include "tests/support/session.h"
 
 struct script;
@@ -61,6 +62,7 @@ struct script;
 struct script_stage {
     struct session *session, *behind; /* of the backend, and of what is behind its cache */
     struct backend *cache;            /* NULL: there is none */
+    enum over over;                   /* how requests and replies travel */
     bool is_cache_on;
 };
 
