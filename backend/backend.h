@@ -7,6 +7,13 @@
 #include "backend/lane.h"
 #include "protocol/reply.h"
 
+/* Who has a call made. */
+enum call_origin {
+    CALL_OF_CLIENT,
+    CALL_OF_BATCH,        /* as a part of one */
+    CALL_OF_TIME_TO_LIVE, /* the upkeep: the item has expired */
+};
+
 /* One request on its way down and its reply on the way up. */
 struct call {
     struct request request;
@@ -15,7 +22,8 @@ struct call {
     uint64_t now_us;      /* monotonic, when the batch was read; `complete` gets it renewed */
     uint64_t deadline_us; /* monotonic; 0: none */
     bool wants_whole;     /* GetItem: the reply is the whole item; whoever sets this projects it */
-    bool is_passing;      /* memory is reused after the batch: SUBMIT_KEEP instead of PENDING */
+    enum call_origin origin;
+    bool is_passing; /* memory is reused after the batch: SUBMIT_KEEP instead of PENDING */
     /* Called once after SUBMIT_PENDING, on the lane's thread, from its event loop. reply.body is
      * valid during the call. request.table is not: the table may have been deleted while the call
      * waited where nothing keeps a definition. */

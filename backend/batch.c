@@ -294,6 +294,7 @@ static bool part_init(struct batch *batch, size_t i)
     part->call.request.timeout_ms = call->request.timeout_ms;
     part->call.request.capacity = call->request.capacity;
     part->call.arena = &part->arena;
+    part->call.origin = CALL_OF_BATCH;
     part->call.now_us = call->now_us;
     part->call.deadline_us = call->deadline_us;
     part->call.complete = part_complete;

@@ -3,6 +3,7 @@
 #include "backend/batch.h"
 #include "cache/fetch.h"
 #include "cache/item_cache.h"
+#include "cache/purge.h"
 #include "cache/query_cache.h"
 #include "cache/report.h"
 #include "cache/room.h"
@@ -19,8 +20,7 @@ enum {
     PARTITION_KEY_ROOM = 512,
     LANE_FREE_MAX = 256,   /* retired things freed a batch */
     TIMER_FREE_MAX = 1024, /* a timer */
-    HOUSE_FREE_MAX = 8192, /* a call of housekeeping, and a slice of a purge */
-    PURGE_ENTRIES = 256,   /* under one lock, about */
+    HOUSE_FREE_MAX = 8192, /* a call of housekeeping */
     FREE_DELAY_US = 1000,  /* until an idle lane looks again for what waits to be freed */
     TIMER_STEP_US = 10 * 1000,
     LANES_KEPT = 4, /* lanes, beyond one a thread, for which memory is kept back */
@@ -270,6 +270,8 @@ enum submit lane_submit(struct cache_lane *lane, struct call *call)
     }
     if (operation == OPERATION_TRANSACT_GET_ITEMS)
         return write_see(lane, call);
+    if (operation == OPERATION_PURGE)
+        return purge_submit(lane, call);
     return operation_may_change(operation) ? write_submit(lane, call) : pass(lane, call);
 }
 
@@ -280,42 +282,11 @@ static enum submit cache_submit(struct lane *lane, struct call *call)
 
 /* --- The whole --- */
 
-struct purge {
-    struct shard *shard;
-    struct reclaimer *reclaimer;
-    uint32_t table_id;
-};
-
-static void purge_visit(void *arg, struct entry *entry) NO_THREAD_ANALYSIS
-{
-    struct purge *purge = arg;
-    if (purge->table_id == 0 || entry_table_id(entry) == purge->table_id)
-        shard_remove(purge->shard, purge->reclaimer, entry, SHARD_PURGED);
-}
-
-void cache_purge_table(struct cache *cache, struct reclaimer *reclaimer, uint32_t table_id)
-{
-    for (uint32_t i = 0; i < cache->shard_count; i++) {
-        struct purge purge = {&cache->shards[i], reclaimer, table_id};
-        uint32_t walk = 0;
-        mutex_lock(&purge.shard->lock);
-        shard_disown_fetches(purge.shard);
-        mutex_unlock(&purge.shard->lock);
-        bool is_more = true;
-        while (is_more) {
-            shard_enter(purge.shard, reclaimer);
-            is_more = index_iterate(&cache->index, i, &walk, PURGE_ENTRIES, purge_visit, &purge);
-            shard_leave(purge.shard, reclaimer);
-            reclaim_poll(reclaimer, HOUSE_FREE_MAX);
-        }
-    }
-}
-
 void cache_purge(struct backend *backend)
 {
     struct cache *cache = of(backend);
     mutex_lock(&cache->house_lock);
-    cache_purge_table(cache, cache->house, 0);
+    purge_table(cache, cache->house, 0, SHARD_PURGED);
     mutex_unlock(&cache->house_lock);
 }
 
@@ -333,7 +304,7 @@ void cache_policy_set(struct backend *backend, const struct cache_policy *policy
     reclaim_heap(cache->house, old);
     reclaim_end(cache->house);
     if (!policy->is_enabled)
-        cache_purge_table(cache, cache->house, 0);
+        purge_table(cache, cache->house, 0, SHARD_PURGED);
     mutex_unlock(&cache->house_lock);
 }
 

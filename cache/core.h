@@ -71,6 +71,11 @@ struct cache {
     atomic_uint_fast64_t epoch_lag_us, evacuations;
 };
 
+/* How many entries went. */
+struct dropped {
+    uint64_t items, pages;
+};
+
 struct waiting;
 
 struct cache_lane {
@@ -175,9 +180,6 @@ uint32_t cache_hash(const struct cache *cache, struct bytes key);
 MUST_CHECK bool partition_ref_make(const struct cache *cache, struct arena *arena,
                                    uint32_t table_id, struct bytes partition,
                                    struct partition_ref *out);
-
-/* Removes every entry of the table (0: all), and makes sure that nothing fetched before is kept. */
-void cache_purge_table(struct cache *cache, struct reclaimer *reclaimer, uint32_t table_id);
 
 /* The one timer of a lane, for requests that wait and for memory that waits: due at `at_us` or up
  * to 10 ms later. */

@@ -49,6 +49,14 @@ static const struct entry *page_probe(const struct cache *cache, struct probe_ro
     return probe;
 }
 
+struct bytes page_partition(const struct entry *page)
+{
+    const uint8_t *at = page->key + ENTRY_KEY_PREFIX + 1 + sizeof(uint32_t);
+    uint32_t size;
+    memcpy(&size, at, sizeof size);
+    return bytes_of(at + sizeof size, size);
+}
+
 static bool hit(struct cache_lane *lane, struct call *call, const struct cache_policy *policy,
                 struct entry *page)
 {

@@ -61,9 +61,9 @@ static void retire(struct shard *shard, struct reclaimer *reclaimer, struct entr
 void shard_remove(struct shard *shard, struct reclaimer *reclaimer, struct entry *entry,
                   enum shard_reason reason)
 {
-    enum policy_reason policy_reason = reason == SHARD_WRITTEN   ? POLICY_WRITTEN
-                                       : reason == SHARD_EVICTED ? POLICY_CROWDED
-                                                                 : POLICY_GONE;
+    enum policy_reason policy_reason = (int)reason < SHARD_WRITTEN_REASONS ? POLICY_WRITTEN
+                                       : reason == SHARD_EVICTED           ? POLICY_CROWDED
+                                                                           : POLICY_GONE;
     index_remove(shard->index, entry);
     shard->policy->ops->remove(shard->policy, entry, policy_reason);
     retire(shard, reclaimer, entry, reason);
@@ -113,13 +113,13 @@ static void mark_dirty(struct shard *shard, struct loading *loading) REQUIRES(sh
 }
 
 uint32_t shard_touch_node(struct shard *shard, struct reclaimer *reclaimer, struct node *node,
-                          struct bytes sort)
+                          struct bytes sort, enum shard_reason reason)
 {
     uint32_t removed = 0;
     node->holds++;
     struct entry *page;
     while ((page = page_tree_find(&node->pages, shard->memory, sort)) != NULL) {
-        shard_remove(shard, reclaimer, page, SHARD_WRITTEN);
+        shard_remove(shard, reclaimer, page, reason);
         removed++;
     }
     for (struct loading *loading = node->loadings; loading != NULL; loading = loading->next)

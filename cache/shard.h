@@ -20,9 +20,22 @@ struct shard_totals {
     atomic_size_t kind_bytes[ENTRY_KINDS], negative_bytes;
 };
 
-/* Why an entry goes. */
-enum shard_reason { SHARD_WRITTEN, SHARD_REPLACED, SHARD_EVICTED, SHARD_EXPIRED, SHARD_PURGED };
-enum { SHARD_REASONS = 5 };
+/* Why an entry goes. The first ones: its key was written, and how. */
+enum shard_reason {
+    SHARD_PUT,
+    SHARD_UPDATED,
+    SHARD_DELETED,
+    SHARD_BATCH,
+    SHARD_TRANSACTION,
+    SHARD_TIME_TO_LIVE, /* the item's own, in the store */
+    SHARD_UNLIKE,       /* a consistent read saw something else */
+    SHARD_TABLE,        /* its table or index went, or anything may have been written */
+    SHARD_PURGED,
+    SHARD_EXPIRED,
+    SHARD_EVICTED,
+    SHARD_REPLACED,
+};
+enum { SHARD_WRITTEN_REASONS = SHARD_TABLE, SHARD_REASONS = 12 };
 
 struct shard {
     /* Constant after shard_open. */
@@ -72,7 +85,7 @@ bool shard_remove_key(struct shard *shard, struct reclaimer *reclaimer, const st
 /* A written key: removes the pages of the node whose interval holds it, marks those being loaded.
  */
 uint32_t shard_touch_node(struct shard *shard, struct reclaimer *reclaimer, struct node *node,
-                          struct bytes sort) REQUIRES(shard->lock);
+                          struct bytes sort, enum shard_reason reason) REQUIRES(shard->lock);
 /* Everything may be written: nothing being fetched is kept or joined. */
 void shard_disown_fetches(struct shard *shard) REQUIRES(shard->lock);
 

@@ -1,6 +1,7 @@
 #include "cache/write.h"
 
 #include "cache/item_cache.h"
+#include "cache/purge.h"
 #include "cache/room.h"
 #include "protocol/ensure.h"
 
@@ -21,6 +22,8 @@ struct raised {
     const struct entry *probe;
     struct place places[PLACES];
     uint32_t ver; /* of the item's stripe after the latest intent */
+    enum shard_reason reason;
+    struct dropped dropped;
 };
 
 /* A write on its way. In the call's arena. */
@@ -34,6 +37,26 @@ struct write {
     bool is_first_used;
 };
 
+static enum shard_reason reason_of(const struct call *call)
+{
+    if (call->origin == CALL_OF_TIME_TO_LIVE)
+        return SHARD_TIME_TO_LIVE;
+    if (call->origin == CALL_OF_BATCH)
+        return SHARD_BATCH;
+    switch (call->request.operation) {
+    case OPERATION_PUT_ITEM:
+        return SHARD_PUT;
+    case OPERATION_UPDATE_ITEM:
+        return SHARD_UPDATED;
+    case OPERATION_DELETE_ITEM:
+        return SHARD_DELETED;
+    case OPERATION_TRANSACT_WRITE_ITEMS:
+        return SHARD_TRANSACTION;
+    default:
+        return SHARD_TABLE;
+    }
+}
+
 static void intent_all(struct cache *cache, struct reclaimer *reclaimer, uint32_t table_id,
                        int raise)
 {
@@ -44,7 +67,7 @@ static void intent_all(struct cache *cache, struct reclaimer *reclaimer, uint32_
         shard->stripes.pending_all += (uint32_t)raise;
         mutex_unlock(&shard->lock);
     }
-    cache_purge_table(cache, reclaimer, table_id);
+    purge_table(cache, reclaimer, table_id, SHARD_TABLE);
 }
 
 static void intent_item(struct cache_lane *lane, struct raised *raised, bool is_first)
@@ -57,12 +80,13 @@ static void intent_item(struct cache_lane *lane, struct raised *raised, bool is_
     struct flight *flight = flight_find(&shard->flights, raised->probe);
     if (flight != NULL)
         flight_detach(&shard->flights, flight);
-    if (shard_remove_key(shard, lane->reclaimer, raised->probe, SHARD_WRITTEN))
-        count(&lane->counters.invalidated_items, 1);
+    raised->dropped.items +=
+        shard_remove_key(shard, lane->reclaimer, raised->probe, raised->reason);
     shard_leave(shard, lane->reclaimer);
 }
 
-static void intent_place(struct cache_lane *lane, struct place *place, bool is_first)
+static void intent_place(struct cache_lane *lane, struct raised *raised, struct place *place,
+                         bool is_first)
 {
     struct shard *shard = cache_shard(lane->cache, place->partition.hash);
     shard_enter(shard, lane->reclaimer);
@@ -71,8 +95,8 @@ static void intent_place(struct cache_lane *lane, struct place *place, bool is_f
     if (node != NULL) {
         if (place->pending.node == NULL)
             node_pending_add(node, &place->pending);
-        count(&lane->counters.invalidated_pages,
-              shard_touch_node(shard, lane->reclaimer, node, place->pending.sort));
+        raised->dropped.pages +=
+            shard_touch_node(shard, lane->reclaimer, node, place->pending.sort, raised->reason);
     }
     shard_leave(shard, lane->reclaimer);
 }
@@ -86,7 +110,7 @@ static void intent(struct cache_lane *lane, struct raised *raised, bool is_first
     if (!raised->is_index)
         intent_item(lane, raised, is_first);
     for (int i = 0; i < PLACES; i++)
-        intent_place(lane, &raised->places[i], is_first);
+        intent_place(lane, raised, &raised->places[i], is_first);
 }
 
 /* entry  the new image, not yet published, or NULL; passes */
@@ -107,8 +131,9 @@ static void done_item(struct cache_lane *lane, struct raised *raised, struct ent
     if (entry != NULL && is_alone && stripe->pending == 0 && shard->stripes.pending_all == 0)
         is_kept = shard_publish(shard, lane->reclaimer, entry, NULL);
     /* Another write may have installed its own meanwhile. */
-    if (!is_kept && shard_remove_key(shard, lane->reclaimer, raised->probe, SHARD_WRITTEN))
-        count(&lane->counters.invalidated_items, 1);
+    if (!is_kept)
+        raised->dropped.items +=
+            shard_remove_key(shard, lane->reclaimer, raised->probe, raised->reason);
     shard_leave(shard, lane->reclaimer);
     if (is_kept) {
         count(&lane->counters.write_fills, 1);
@@ -119,7 +144,8 @@ static void done_item(struct cache_lane *lane, struct raised *raised, struct ent
     }
 }
 
-static void done_place(struct cache_lane *lane, struct place *place, bool is_known)
+static void done_place(struct cache_lane *lane, struct raised *raised, struct place *place,
+                       bool is_known)
 {
     struct shard *shard = cache_shard(lane->cache, place->partition.hash);
     shard_enter(shard, lane->reclaimer);
@@ -133,8 +159,8 @@ static void done_place(struct cache_lane *lane, struct place *place, bool is_kno
     if (node != NULL) {
         /* Its key is not known to the node any longer: blind while the stripe stays raised. */
         node->is_blind = node->is_blind || !is_known;
-        count(&lane->counters.invalidated_pages,
-              shard_touch_node(shard, lane->reclaimer, node, place->pending.sort));
+        raised->dropped.pages +=
+            shard_touch_node(shard, lane->reclaimer, node, place->pending.sort, raised->reason);
     }
     shard_leave(shard, lane->reclaimer);
 }
@@ -173,7 +199,9 @@ static void done(struct cache_lane *lane, struct raised *raised, struct entry *e
     if (!raised->is_index)
         done_item(lane, raised, entry, is_known);
     for (int i = 0; i < PLACES; i++)
-        done_place(lane, &raised->places[i], is_known);
+        done_place(lane, raised, &raised->places[i], is_known);
+    count(&lane->counters.invalidated_items, raised->dropped.items);
+    count(&lane->counters.invalidated_pages, raised->dropped.pages);
 }
 
 /* A key's position among all: the hash of its partition key, and itself. */
@@ -202,9 +230,10 @@ static bool places_init(const struct cache *cache, struct arena *arena, struct r
 
 /* Fills in what a touched key needs. False without memory. */
 static bool raised_init(struct cache_lane *lane, struct arena *arena, struct raised *raised,
-                        const struct touched *touched)
+                        const struct touched *touched, enum shard_reason reason)
 {
     *raised = (struct raised){
+        .reason = reason,
         .table_id = touched->table_id,
         .is_all = touched->is_all,
         .is_index = touched->is_index,
@@ -233,7 +262,8 @@ static struct raised *raised_make(struct write *write, const struct touched *tou
     struct raised *raised =
         write->is_first_used ? arena_alloc(arena, sizeof *raised) : &write->first;
     write->is_first_used = true;
-    if (raised == NULL || !raised_init(write->lane, arena, raised, touched)) {
+    if (raised == NULL ||
+        !raised_init(write->lane, arena, raised, touched, reason_of(write->call))) {
         /* Without memory to remember the key: as if everything were touched. */
         if (raised_find(write, &(struct touched){.is_all = true}) != NULL)
             return NULL;
@@ -348,6 +378,20 @@ enum submit write_submit(struct cache_lane *lane, struct call *call)
     return SUBMIT_DONE;
 }
 
+bool write_forget(struct cache_lane *lane, struct arena *arena, const struct touched *touched,
+                  enum shard_reason reason, struct dropped *out)
+{
+    struct raised raised;
+    if (!raised_init(lane, arena, &raised, touched, reason))
+        return false;
+    intent(lane, &raised, true);
+    done_item(lane, &raised, NULL, true);
+    for (int i = 0; i < PLACES; i++)
+        done_place(lane, &raised, &raised.places[i], true);
+    *out = raised.dropped;
+    return true;
+}
+
 /* image  what the store has; not given: nothing */
 static void check_image(struct cache_lane *lane, struct arena *arena, const struct entry *probe,
                         struct item_key key, struct bytes image)
@@ -364,15 +408,13 @@ static void check_image(struct cache_lane *lane, struct arena *arena, const stru
         return;
     count(&lane->counters.unlike_entries, 1);
     struct touched touched = {.table_id = entry_table_id(probe), .key = key};
-    struct raised raised;
-    if (!raised_init(lane, arena, &raised, &touched)) {
-        cache_purge_table(lane->cache, lane->reclaimer, touched.table_id);
+    struct dropped dropped;
+    if (!write_forget(lane, arena, &touched, SHARD_UNLIKE, &dropped)) {
+        purge_table(lane->cache, lane->reclaimer, touched.table_id, SHARD_UNLIKE);
         return;
     }
-    intent(lane, &raised, true);
-    done_item(lane, &raised, NULL, true);
-    for (int i = 0; i < PLACES; i++)
-        done_place(lane, &raised.places[i], true);
+    count(&lane->counters.invalidated_items, dropped.items);
+    count(&lane->counters.invalidated_pages, dropped.pages);
 }
 
 void write_check(struct cache_lane *lane, const struct call *call, const struct entry *probe)
@@ -404,7 +446,7 @@ static void check_seen(struct seeing *seeing, struct call *call)
         if (probe != NULL)
             check_image(lane, call->arena, probe, seen->key, seen->image);
         else
-            cache_purge_table(lane->cache, lane->reclaimer, seen->table_id);
+            purge_table(lane->cache, lane->reclaimer, seen->table_id, SHARD_UNLIKE);
     }
 }
 

@@ -17,5 +17,11 @@ void write_check(struct cache_lane *lane, const struct call *call, const struct 
 /* TransactGetItems: to the store, and the same for each item that it showed. */
 enum submit write_see(struct cache_lane *lane, struct call *call);
 
+/* As if the key were written, and done at once: nothing older than this moment is shown or kept.
+ * touched  one key of a table. False without memory, and then nothing has happened. */
+MUST_CHECK bool write_forget(struct cache_lane *lane, struct arena *arena,
+                             const struct touched *touched, enum shard_reason reason,
+                             struct dropped *out);
+
 /* Lowers what unknown writes kept raised for long enough. */
 void write_expire_unknown(struct cache *cache, struct reclaimer *reclaimer, uint64_t now_us);

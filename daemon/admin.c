@@ -1,15 +1,19 @@
 #include "daemon/admin.h"
 
 #include "protocol/buffer.h"
+#include "protocol/encoding/json.h"
+#include "protocol/encoding/msgpack.h"
 
 #include <event2/buffer.h>
 #include <event2/event.h>
 #include <event2/http.h>
+#include <event2/keyvalq_struct.h>
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
-enum { NAMES_MAX = 512, REQUEST_TIMEOUT_S = 10, BODY_MAX = 64 * 1024 };
+enum { NAMES_MAX = 512, REQUEST_TIMEOUT_S = 10, BODY_MAX = 64 * 1024, PURGE_ARENA_MAX = 1 << 20 };
 
 struct admin {
     struct evhttp *http;
@@ -91,7 +95,90 @@ static void on_ready(struct evhttp_request *request, void *arg)
 static void on_other(struct evhttp_request *request, void *arg)
 {
     (void)arg;
-    answer(request, 404, "text/plain", "there are /metrics, /healthz and /readyz");
+    answer(request, 404, "text/plain", "there are /metrics, /healthz, /readyz and POST /purge");
+}
+
+/* ---- purge ---- */
+
+static struct bytes parameter(const struct evkeyvalq *query, const char *name)
+{
+    const char *text = evhttp_find_header(query, name);
+    return text == NULL ? BYTES_NONE : bytes_text(text);
+}
+
+/* Refuses names that do not exist: a misspelled one must not purge more than was meant. */
+static enum status check_names(const struct evkeyvalq *query, struct error *error)
+{
+    const struct evkeyval *pair;
+    TAILQ_FOREACH(pair, query, next)
+    if (strcmp(pair->key, "table") != 0 && strcmp(pair->key, "index") != 0 &&
+        strcmp(pair->key, "key") != 0)
+        return error_set(error, STATUS_VALIDATION,
+                         "there is no parameter %s: table, index, key (DynamoDB JSON)", pair->key);
+    return STATUS_OK;
+}
+
+static enum status read_purge(const struct evkeyvalq *query, struct arena *arena,
+                              struct request *request, struct error *error)
+{
+    enum status status = check_names(query, error);
+    if (status != STATUS_OK)
+        return status;
+    *request = (struct request){.operation = OPERATION_PURGE,
+                                .table_name = parameter(query, "table"),
+                                .index_name = parameter(query, "index")};
+    struct bytes json = parameter(query, "key");
+    if (!bytes_given(json))
+        return STATUS_OK;
+    struct value key;
+    status = json_to_item(json, arena, &key, error);
+    if (status != STATUS_OK)
+        return status;
+    request->key = value_encode_arena(&key, arena);
+    return bytes_given(request->key) ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "%s", "");
+}
+
+static void answer_purge(struct admin *admin, struct evhttp_request *request,
+                         const struct evkeyvalq *query)
+{
+    struct arena arena;
+    struct request purge;
+    struct reply reply;
+    struct buffer text = {0};
+    reply_init(&reply);
+    arena_init(&arena, NULL, 0, PURGE_ARENA_MAX);
+    reply.status = read_purge(query, &arena, &purge, &reply.error);
+    if (reply.status == STATUS_OK)
+        admin->source.ask(admin->source.arg, &purge, &arena, &reply);
+    struct msgpack_cursor cursor = msgpack_cursor_of(reply.body);
+    if (reply.status != STATUS_OK)
+        answer(request, reply.status == STATUS_NO_MEMORY ? 500 : 400, "text/plain",
+               error_text(&reply.error));
+    else if (json_from_plain_bytes(&cursor, &text) && buffer_append(&text, bytes_of("", 1)))
+        answer(request, 200, "application/json", (const char *)text.data);
+    else
+        answer(request, 500, "text/plain", "out of memory");
+    buffer_deinit(&text);
+    arena_deinit(&arena);
+}
+
+static void on_purge(struct evhttp_request *request, void *arg)
+{
+    struct evkeyvalq query;
+    const char *text = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(request));
+    /* A page that somebody looks at on this machine can send a POST, too. */
+    bool is_browser =
+        evhttp_find_header(evhttp_request_get_input_headers(request), "Origin") != NULL;
+    if (evhttp_request_get_command(request) != EVHTTP_REQ_POST) {
+        answer(request, 405, "text/plain", "POST /purge");
+    } else if (is_browser) {
+        answer(request, 403, "text/plain", "not from a page of another origin");
+    } else if (evhttp_parse_query_str(text == NULL ? "" : text, &query) != 0) {
+        answer(request, 400, "text/plain", "that is no query string");
+    } else {
+        answer_purge(arg, request, &query);
+        evhttp_clear_headers(&query);
+    }
 }
 
 struct admin *admin_create(struct event_base *base, int fd, const struct admin_source *source)
@@ -108,10 +195,11 @@ struct admin *admin_create(struct event_base *base, int fd, const struct admin_s
     evhttp_set_timeout(admin->http, REQUEST_TIMEOUT_S);
     evhttp_set_max_body_size(admin->http, BODY_MAX);
     evhttp_set_max_headers_size(admin->http, BODY_MAX);
-    evhttp_set_allowed_methods(admin->http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
+    evhttp_set_allowed_methods(admin->http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST);
     evhttp_set_cb(admin->http, "/metrics", on_metrics, admin);
     evhttp_set_cb(admin->http, "/healthz", on_health, admin);
     evhttp_set_cb(admin->http, "/readyz", on_ready, admin);
+    evhttp_set_cb(admin->http, "/purge", on_purge, admin);
     evhttp_set_gencb(admin->http, on_other, admin);
     return admin;
 }

@@ -1,10 +1,10 @@
-/* admin.h - the admin listener: /metrics (Prometheus text), /healthz, /readyz, over libevent's
- * HTTP.
+/* admin.h - the admin listener: /metrics (Prometheus text), /healthz, /readyz, POST /purge, over
+ * libevent's HTTP.
  *
  * Threads: main's. */
 #pragma once
 
-#include "backend/lane.h"
+#include "backend/backend.h"
 
 #include <stdbool.h>
 
@@ -14,6 +14,8 @@ struct admin;
 struct admin_source {
     void (*report)(void *arg, report_fn report, void *report_arg);
     bool (*is_ready)(void *arg, const char **why);
+    /* Answers a request that asks no store; body in `arena`. */
+    void (*ask)(void *arg, const struct request *request, struct arena *arena, struct reply *reply);
     void *arg;
 };
 

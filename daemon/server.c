@@ -4,6 +4,7 @@
 #include "cache/cache.h"
 #include "daemon/admin.h"
 #include "daemon/clock.h"
+#include "daemon/errand.h"
 #include "daemon/listener.h"
 #include "daemon/log.h"
 #include "daemon/worker.h"
@@ -222,6 +223,12 @@ static bool is_ready(void *arg, const char **why)
 {
     struct server *server = arg;
     return server->backend->ops->is_ready(server->backend, why);
+}
+
+static void ask(void *arg, const struct request *request, struct arena *arena, struct reply *reply)
+{
+    struct server *server = arg;
+    errand_run(server->workers[0], request, arena, reply);
 }
 
 /* Collects metrics as attributes of a map. */
@@ -462,7 +469,7 @@ static bool start_listener(struct server *server, const char *text, char *error,
     log_listening(listener, text, fd);
     server->listener_count++;
     if (strcmp(listener->url.scheme, "admin") == 0) {
-        struct admin_source source = {report_all, is_ready, server};
+        struct admin_source source = {report_all, is_ready, ask, server};
         listener->admin = admin_create(server->base, fd, &source);
     } else {
         listener->wire = wire_by_scheme(listener->url.scheme);

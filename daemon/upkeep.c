@@ -85,12 +85,15 @@ static void submit(struct upkeep *upkeep, const struct request *request)
     struct worker *worker = upkeep->worker;
     struct lane *lane = worker->lane;
     uint64_t now_us = clock_now_us();
-    upkeep->call = (struct call){.request = *request,
-                                 .arena = &upkeep->arena,
-                                 .now_us = now_us,
-                                 .deadline_us = now_us + DEADLINE_US,
-                                 .complete = completed,
-                                 .owner = upkeep};
+    upkeep->call =
+        (struct call){.request = *request,
+                      .arena = &upkeep->arena,
+                      .origin = request->operation == OPERATION_DELETE_ITEM ? CALL_OF_TIME_TO_LIVE
+                                                                            : CALL_OF_CLIENT,
+                      .now_us = now_us,
+                      .deadline_us = now_us + DEADLINE_US,
+                      .complete = completed,
+                      .owner = upkeep};
     lane->ops->lane_begin(lane);
     enum submit submit = lane->ops->submit(lane, &upkeep->call);
     if (submit == SUBMIT_DONE)

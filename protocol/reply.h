@@ -33,6 +33,7 @@ struct touched {
  *   TransactGetItems   array: the requests' items (or nil) in their order
  *   TransactWriteItems nil
  *   Ping           nil
+ *   Purge          map: Items and Pages, how many entries were dropped
  *   FillIndex      where the next slice begins, no MessagePack; nil when the index is ready
  *   table operations, Stats     map with DynamoDB's member names
  * Not used when status is not OK; `details` may then say more:

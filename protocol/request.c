@@ -29,9 +29,15 @@ const char *operation_name(enum operation operation)
         [OPERATION_UPDATE_TIME_TO_LIVE] = "UpdateTimeToLive",
         [OPERATION_DESCRIBE_TIME_TO_LIVE] = "DescribeTimeToLive",
         [OPERATION_FILL_INDEX] = "FillIndex",
+        [OPERATION_PURGE] = "Purge",
     };
     size_t number = (size_t)operation;
     return number < OPERATIONS ? names[number] : "Unknown";
+}
+
+bool operation_is_spoken(enum operation operation)
+{
+    return (unsigned)operation < OPERATIONS && operation != OPERATION_FILL_INDEX;
 }
 
 bool operation_may_change(enum operation operation)
@@ -248,6 +254,9 @@ enum status request_bind(struct request *request, const struct table *table, str
         status = bind_write(request, arena, error);
         if (status == STATUS_OK)
             status = bind_key(request, &table->key, arena, error);
+        break;
+    case OPERATION_PURGE:
+        status = request_bind_purge(request, table, arena, error);
         break;
     default: /* the others name no key */
         break;

@@ -31,11 +31,9 @@ enum operation {
     OPERATION_UPDATE_TIME_TO_LIVE = 19,
     OPERATION_DESCRIBE_TIME_TO_LIVE = 20,
     OPERATION_FILL_INDEX = 21, /* the daemon's own: one slice of a new index */
+    OPERATION_PURGE = 22,
 };
-enum {
-    OPERATIONS = 22,
-    OPERATIONS_SPOKEN = OPERATION_FILL_INDEX, /* from here on no protocol knows them */
-};
+enum { OPERATIONS = 23 };
 
 /* Which attributes of an item a write answers with. Numbers as above. */
 enum return_values {
@@ -66,6 +64,8 @@ enum {
 
 /* "GetItem", ...; "Unknown" for others. */
 const char *operation_name(enum operation operation);
+/* Whether clients may ask for it; false for what only the daemon asks itself. */
+bool operation_is_spoken(enum operation operation);
 /* Whether it may change what is stored: then its outcome can be unknown. */
 bool operation_may_change(enum operation operation);
 
@@ -79,7 +79,8 @@ struct request {
     bool wants_commit;       /* say the commit number written or seen */
     uint32_t timeout_ms;     /* the client's own deadline; 0: the daemon's */
     struct bytes table_name; /* also ListTables' ExclusiveStartTableName */
-    struct bytes key;        /* GetItem, DeleteItem, UpdateItem: MessagePack map */
+    struct bytes key;        /* GetItem, DeleteItem, UpdateItem: MessagePack map. Purge: of an item,
+                                or of a partition: its partition key alone */
     struct bytes item;       /* PutItem: MessagePack map; canonical after request_bind, which for
                            UpdateItem       puts here what a new item begins with: the key */
     /* Its names and values are those of the other expressions too. */
@@ -95,7 +96,7 @@ struct request {
                                    reply's body of the slice before */
     struct bytes definition;    /* CreateTable, UpdateTable, UpdateTimeToLive: MessagePack map with
                                    DynamoDB's member names */
-    struct bytes index_name;    /* Query, Scan; not given: the table itself */
+    struct bytes index_name;    /* Query, Scan, Purge; not given: the table itself */
     uint32_t segment, segments; /* Scan: Segment of TotalSegments; 0 segments: not given */
     bool has_segment;
     enum capacity_detail capacity; /* ReturnConsumedCapacity */
@@ -107,11 +108,12 @@ struct request {
 
     /* Filled by request_bind(). */
     const struct table *table;
-    const struct secondary_index *index; /* Query, Scan; NULL: the table itself */
-    struct item_key item_key;            /* all that name one item */
+    const struct secondary_index *index; /* Query, Scan, Purge; NULL: the table itself */
+    struct item_key item_key;            /* all that name one item; of Purge perhaps empty */
     struct key_condition range; /* Query: start key applied, so exactly what is to be read. Scan:
                                    partition empty, the interval one of positions, which are
-                                   8 bytes of the partition key's hash, big endian, and the key */
+                                   8 bytes of the partition key's hash, big endian, and the key.
+                                   Purge: a partition, or not given */
     size_t item_size;           /* PutItem: DynamoDB's size */
     /* What the expressions say; NULL: not given. */
     const struct expression *condition_tree, *filter_tree;

@@ -1,4 +1,4 @@
-/* request_bind.h - private to request.c and request_page.c: how a request is bound to its table. */
+/* request_bind.h - private to request*.c: how a request is bound to its table. */
 #pragma once
 
 #include "protocol/request.h"
@@ -17,3 +17,8 @@ MUST_CHECK enum status request_bind_query(struct request *request, const struct 
                                           struct arena *arena, struct error *error);
 MUST_CHECK enum status request_bind_scan(struct request *request, const struct table *table,
                                          struct arena *arena, struct error *error);
+MUST_CHECK enum status request_bind_purge(struct request *request, const struct table *table,
+                                          struct arena *arena, struct error *error);
+/* Finds the index that the request names, if it names one. */
+MUST_CHECK enum status request_bind_index(struct request *request, const struct table *table,
+                                          struct error *error);

@@ -9,9 +9,8 @@
 
 /* ---- what a page shows ---- */
 
-/* Finds the index that the request names. */
-static enum status bind_index(struct request *request, const struct table *table,
-                              struct error *error)
+enum status request_bind_index(struct request *request, const struct table *table,
+                               struct error *error)
 {
     request->index = NULL;
     struct bytes name = request->index_name;
@@ -22,14 +21,25 @@ static enum status bind_index(struct request *request, const struct table *table
         return error_set(
             error, STATUS_VALIDATION, "The table does not have the specified index: %.*s",
             (int)(name.size < KEY_NAME_MAX ? name.size : KEY_NAME_MAX), (const char *)name.data);
+    request->index = index;
+    return STATUS_OK;
+}
+
+/* Finds the index, and that it can be read. */
+static enum status bind_index(struct request *request, const struct table *table,
+                              struct error *error)
+{
+    enum status status = request_bind_index(request, table, error);
+    const struct secondary_index *index = request->index;
+    if (LIKELY(index == NULL) || status != STATUS_OK)
+        return status;
     if (!index->is_local && request->is_consistent)
         return error_set(error, STATUS_VALIDATION,
                          "Consistent reads are not supported on global secondary indexes");
     if (!index->is_ready)
         return error_set(error, STATUS_VALIDATION,
                          "Cannot read from backfilling global secondary index: %.*s",
-                         (int)name.size, (const char *)name.data);
-    request->index = index;
+                         (int)index->name.size, (const char *)index->name.data);
     return STATUS_OK;
 }
 

@@ -901,13 +901,14 @@ static enum status join_parts(const struct key_parts *parts, const struct key_sc
                               struct arena *arena, struct item_key *out, struct error *error)
 {
     bool has_sort = key_schema_has_sort(schema);
-    uint8_t *bytes = arena_alloc(arena, 2 * parts->partition.size + 2 + parts->sort.size);
+    uint8_t *bytes = arena_alloc(arena, 2 * (parts->partition.size + parts->sort.size) + 4);
     if (bytes == NULL)
         return error_set(error, STATUS_NO_MEMORY, "%s", "");
-    uint8_t *end = key_part_write(bytes, schema->partition.type, parts->partition, !has_sort);
+    uint8_t *end = key_part_write(bytes, schema->partition.type, parts->partition,
+                                  key_schema_is_last(schema, false));
     size_t partition_size = (size_t)(end - bytes);
     if (has_sort)
-        end = key_part_write(end, schema->sort.type, parts->sort, true);
+        end = key_part_write(end, schema->sort.type, parts->sort, key_schema_is_last(schema, true));
     *out = (struct item_key){bytes_of(bytes, (size_t)(end - bytes)), partition_size};
     return STATUS_OK;
 }

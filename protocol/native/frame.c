@@ -47,6 +47,7 @@ static const struct operation_row operations[OPERATIONS] = {
     [OPERATION_UPDATE_TIME_TO_LIVE] = {BIT(PARAMETER_DEFINITION), EVERYWHERE},
     [OPERATION_DESCRIBE_TIME_TO_LIVE] = {BIT(PARAMETER_TABLE), EVERYWHERE},
     [OPERATION_TRANSACT_GET_ITEMS] = {BIT(PARAMETER_PARTS), EVERYWHERE | BIT(PARAMETER_CAPACITY)},
+    [OPERATION_PURGE] = {0, EVERYWHERE | BY_KEY | BIT(PARAMETER_INDEX)},
     [OPERATION_TRANSACT_WRITE_ITEMS] = {BIT(PARAMETER_PARTS), EVERYWHERE | BIT(PARAMETER_TOKEN) |
                                                                   BIT(PARAMETER_CAPACITY)},
 };
@@ -324,7 +325,7 @@ enum status frame_read_request(struct bytes frame, struct arena *arena, struct r
         !msgpack_read_uint(&cursor, &operation) || !msgpack_read_uint(&cursor, &request->id))
         return error_set(error, STATUS_MALFORMED,
                          "A frame is an array of operation, id and parameters");
-    if (operation >= OPERATIONS_SPOKEN)
+    if (operation >= OPERATIONS || !operation_is_spoken((enum operation)operation))
         return error_set(error, STATUS_UNKNOWN_OPERATION, "Unknown operation %llu",
                          (unsigned long long)operation);
     request->operation = (enum operation)operation;

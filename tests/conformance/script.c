@@ -498,6 +498,23 @@ static void run_fill(struct run *run, char *rest)
     } while (run->reply.status == STATUS_OK && run->reply.count != 0);
 }
 
+/* [T [{KEY}] [index NAME]] */
+static void run_purge(struct run *run, char *rest)
+{
+    struct session_call call;
+    const char *table = take_word(&rest);
+    session_call_init(&call, OPERATION_PURGE, *table == '\0' ? NULL : table);
+    struct request *request = &call.call.request;
+    bool is_understood = true;
+    if (*skip_blanks(rest) == '{')
+        is_understood = parse_item(run, take_enclosed(&rest), &request->key);
+    if (strcmp(take_word(&rest), "index") == 0)
+        request->index_name = bytes_text(take_word(&rest));
+    if (is_understood)
+        run_call(run, &call);
+    session_call_deinit(&call);
+}
+
 static void run_create(struct run *run, char *rest)
 {
     const char *table = take_word(&rest), *partition = take_word(&rest), *sort = take_word(&rest);
@@ -562,6 +579,8 @@ static void run_request(struct run *run, const char *line, int i)
         run_alter(run, OPERATION_UPDATE_TIME_TO_LIVE, rest);
     else if (strcmp(verb, "describe-live") == 0)
         run_table(run, OPERATION_DESCRIBE_TIME_TO_LIVE, rest);
+    else if (strcmp(verb, "purge") == 0)
+        run_purge(run, rest);
     else if (strcmp(verb, "fill") == 0)
         run_fill(run, rest);
     else if (strcmp(verb, "drop") == 0)

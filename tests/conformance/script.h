@@ -45,6 +45,8 @@
  *       -> verdict hit                          how the cache answered: hit, miss or bypass; looked
  * at only where a cache is in front and on behind put T {ITEM}                       past the
  * cache; any request time 1500                                 the clock goes on, milliseconds
+ *     purge [T [{KEY}] [index NAME]]            KEY: an item's, or a partition key alone
+ *       -> contains "Items":1                   of the body as plain JSON
  *     policy item 1000 query 0                  the cache's TTLs from now on, milliseconds
  *
  * $(TEXT*N) anywhere stands for N times TEXT, in which $n is 1, 2, 3. Without "->" a request must

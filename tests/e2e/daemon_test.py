@@ -51,10 +51,11 @@ class Outside(unittest.TestCase):
             time.sleep(0.01)
         self.fail(f"no {text} in\n{self.log()}")
 
-    def page(self, path):
+    def page(self, path, method="GET", **headers):
         port = re.search(r'url="admin://127.0.0.1:0" port=(\d+)', self.log()).group(1)
+        request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method, headers=headers)
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=10) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -154,6 +155,28 @@ class Serving(Outside):
         self.assertEqual(self.page("/nothing")[0], 404)
         stats = client.call(native.STATS, {})
         self.assertEqual(stats['requests_total{table="Shop",operation="PutItem",verdict="none"}'], 10)
+
+    def test_a_purge_is_seen_by_the_next_read(self):
+        client = self.begin()
+        self.fill(client)
+        self.assertEqual(self.get(client, "o1")[1], "hit") # its write left it there
+        self.assertEqual(client.call(native.PURGE, {native.TABLE: "Shop", native.KEY: {"p": "c", "s": "o1"}}),
+                         {"Items": 1, "Pages": 0})
+        self.assertEqual(self.get(client, "o1")[1], "miss")
+        self.assertEqual(self.get(client, "o2")[1], "hit")
+        self.query(client)
+        self.assertEqual(self.query(client)[1], "hit")
+        key = "%7B%22p%22:%7B%22S%22:%22c%22%7D%7D" # {"p":{"S":"c"}}
+        self.assertEqual(self.page("/purge?table=Shop&key=" + key, "POST"), (200, '{"Items":10,"Pages":1}\n'))
+        self.assertEqual(self.query(client)[1], "miss")
+        self.assertEqual(self.get(client, "o2")[1], "miss")
+        self.assertEqual(self.page("/purge?table=Shop", "POST"), (200, '{"Items":1,"Pages":1}\n'))
+        self.assertEqual(self.page("/purge", "POST"), (200, '{"Items":0,"Pages":0}\n'))
+        self.assertEqual(self.page("/purge")[0], 405)
+        self.assertEqual(self.page("/purge", "POST", Origin="http://example.com")[0], 403)
+        for wrong in ("tables=Shop", "table=None", "key=" + key, "table=Shop&index=none", "table=Shop&key=x"):
+            self.assertEqual(self.page("/purge?" + wrong, "POST")[0], 400, wrong)
+        self.assertIn('mudax_cache_purged_total{kind="item"} 12\n', self.page("/metrics")[1])
 
     def test_more_connections_than_allowed_are_closed(self):
         clients = [self.begin("--max-connections", "3")]

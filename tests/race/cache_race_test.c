@@ -434,6 +434,8 @@ static void completed(struct call *call)
     const struct reply *reply = &call->reply;
     enum operation operation = call->request.operation;
     bool is_read = operation == OPERATION_GET_ITEM || operation == OPERATION_QUERY;
+    if (operation == OPERATION_PURGE)
+        ensure(reply->status == STATUS_OK);
     if (reply->status == STATUS_OK && client->key >= 0) {
         if (operation == OPERATION_GET_ITEM)
             check_item(client);
@@ -482,6 +484,25 @@ static void fill_query(struct client_call *client, const char *partition)
     client->key = (partition[0] - '0') * SORTS;
 }
 
+/* An item, a partition, the table or everything. */
+static void fill_purge(struct client_call *client, const char *partition)
+{
+    struct request *request = &client->call.request;
+    uint32_t what = random_below(8);
+    request->operation = OPERATION_PURGE;
+    client->key = -1;
+    if (what < 6)
+        return;
+    request->key = BYTES_NONE;
+    if (what == 6) {
+        client->key_bytes[0] = 0x81;
+        uint8_t *end = put_text(put_text(client->key_bytes + 1, "p"), partition);
+        request->key = bytes_of(client->key_bytes, (size_t)(end - client->key_bytes));
+    } else if (random_below(2) == 0) {
+        request->table_name = BYTES_NONE;
+    }
+}
+
 static void begin(struct client_call *client, uint64_t now_us)
 {
     char partition[8] = {(char)('0' + random_below(PARTITIONS))};
@@ -516,6 +537,8 @@ static void begin(struct client_call *client, uint64_t now_us)
         fill_query(client, partition);
     if (call->request.operation == OPERATION_GET_ITEM)
         call->request.is_consistent = random_below(20) == 0;
+    if (random_below(100) == 0)
+        fill_purge(client, partition);
     client->is_busy = true;
 }
 

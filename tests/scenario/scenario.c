@@ -194,6 +194,7 @@ static enum operation operation_at(size_t i)
         {"get", OPERATION_GET_ITEM}, {"reads", OPERATION_GET_ITEM},
         {"put", OPERATION_PUT_ITEM}, {"delete", OPERATION_DELETE_ITEM},
         {"query", OPERATION_QUERY},  {"drop", OPERATION_DELETE_TABLE},
+        {"purge", OPERATION_PURGE},
     };
     for (size_t w = 0; w < sizeof words / sizeof *words; w++)
         if (is_word(i, words[w].word))
@@ -227,6 +228,25 @@ static void fill_query(struct client *client, size_t at)
     request->is_backward = is_word(at, "backward");
 }
 
+/* Nothing: the table; "7" or "x/3": an item; "x/" and a star: a partition */
+static void fill_purge(struct client *client, const char *table, size_t at)
+{
+    struct request *request = &client->call.call.request;
+    char text[64];
+    if (at >= scenario.word_count)
+        return;
+    snprintf(text, sizeof text, "%s", word(at));
+    char *star = strstr(text, "/*");
+    if (star == NULL) {
+        request->key = item_of(table, text);
+        return;
+    }
+    *star = '\0';
+    char json[128];
+    snprintf(json, sizeof json, "{'p': {'S': '%s'}}", text);
+    request->key = session_item(&client->session, json);
+}
+
 static void client_asks(struct client *client, size_t at)
 {
     if (client->is_asking)
@@ -238,6 +258,8 @@ static void client_asks(struct client *client, size_t at)
     request->is_consistent = is_word(at, "reads");
     if (operation == OPERATION_QUERY)
         fill_query(client, at + 2);
+    else if (operation == OPERATION_PURGE)
+        fill_purge(client, table, at + 2);
     else if (operation == OPERATION_PUT_ITEM)
         request->item = item_of(table, word(at + 2));
     else if (operation != OPERATION_DELETE_TABLE)
@@ -272,7 +294,16 @@ static const char *verdict_name(enum verdict verdict)
     return names[verdict];
 }
 
-/* "nothing", "ok", "error NAME", "7=Ada", "page ..."; the last word may be a verdict */
+static struct bytes dropped_of(uint64_t items, uint64_t pages)
+{
+    char json[64];
+    snprintf(json, sizeof json, "{'Items': {'N': '%llu'}, 'Pages': {'N': '%llu'}}",
+             (unsigned long long)items, (unsigned long long)pages);
+    return session_item(&scenario.helper, json);
+}
+
+/* "dropped ITEMS PAGES", "nothing", "ok", "error NAME", "7=Ada", "page ..."; the last word may be a
+ * verdict */
 static void client_receives(struct client *client, size_t at)
 {
     static const char *const verdicts[] = {"hit", "miss", "bypass"};
@@ -293,7 +324,9 @@ static void client_receives(struct client *client, size_t at)
              client->call.call.request.table_name.data);
     struct bytes body = client->call.body;
     uint32_t count = reply->count;
-    if (is_word(at, "page"))
+    if (is_word(at, "dropped"))
+        body = dropped_of(number_at(at + 1), number_at(at + 2));
+    else if (is_word(at, "page"))
         body = page_of(table, at + 1, &count);
     else if (is_word(at, "nothing"))
         body = BYTES_LITERAL("\xc0");

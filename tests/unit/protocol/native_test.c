@@ -186,6 +186,7 @@ static const struct refusal refusals[] = {
     {"a limit of 0", "930801810800", STATUS_MALFORMED, WIRE_BROKEN},
     {"a key that is a text", "9302018200a161 01a162", STATUS_MALFORMED, WIRE_BROKEN},
     {"bytes behind the end", "93010180c0", STATUS_MALFORMED, WIRE_BROKEN},
+    {"an operation of the daemon's own", "93157b80", STATUS_UNKNOWN_OPERATION, WIRE_ANSWERED},
     {"an unknown operation", "93637b80", STATUS_UNKNOWN_OPERATION, WIRE_ANSWERED},
     {"a parameter of another operation", "930101810800", STATUS_VALIDATION, WIRE_ANSWERED},
     {"a parameter that does not exist", "9301018118c3", STATUS_VALIDATION, WIRE_ANSWERED},
