@@ -173,6 +173,7 @@ enum mudax_operation {
     MUDAX_UPDATE_TABLE = 18,
     MUDAX_UPDATE_TIME_TO_LIVE = 19,
     MUDAX_DESCRIBE_TIME_TO_LIVE = 20,
+    MUDAX_PURGE = 22,
 };
 
 /* Which attributes a write answers with. */
@@ -204,8 +205,10 @@ enum mudax_capacity {
 struct mudax_request {
     enum mudax_operation operation;
     const char *table;
-    const char *index; /* Query, Scan: an index of the table; NULL: the table itself */
-    /* GetItem, DeleteItem, UpdateItem, ConditionCheck: the key attributes. */
+    const char *index; /* Query, Scan, Purge: an index of the table; NULL: the table itself */
+    /* GetItem, DeleteItem, UpdateItem, ConditionCheck: the key attributes. Purge: the item whose
+     * key this is, or the partition whose partition key alone it is; NULL: the whole table or
+     * index, and without a table everything. */
     const struct mudax_value *key;
     const struct mudax_value *item; /* PutItem */
     /* What stands in expressions for names and values: {"#n": "name"}; {":p": value}. */
@@ -281,7 +284,8 @@ size_t mudax_reply_unprocessed_at(const struct mudax_reply *reply, size_t index)
  * the part's condition.
  * text  more words, "" if there are none; NULL: not wanted */
 const char *mudax_reply_reason(const struct mudax_reply *reply, size_t index, const char **text);
-/* Table operations and Stats: a map with DynamoDB's member names; NULL for others. */
+/* Table operations and Stats: a map with DynamoDB's member names; Purge: a map of how many Items
+ * and Pages were dropped from the cache; NULL for others. */
 const struct mudax_value *mudax_reply_description(const struct mudax_reply *reply);
 /* ConsumedCapacity with DynamoDB's member names: a map, of batches and transactions a list of them.
  * NULL: not asked for, or the store was not asked. */

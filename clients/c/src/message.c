@@ -27,6 +27,7 @@ SAME(MUDAX_CONDITION_CHECK, OPERATION_CONDITION_CHECK);
 SAME(MUDAX_UPDATE_TABLE, OPERATION_UPDATE_TABLE);
 SAME(MUDAX_UPDATE_TIME_TO_LIVE, OPERATION_UPDATE_TIME_TO_LIVE);
 SAME(MUDAX_DESCRIBE_TIME_TO_LIVE, OPERATION_DESCRIBE_TIME_TO_LIVE);
+SAME(MUDAX_PURGE, OPERATION_PURGE);
 SAME(MUDAX_RETURN_ALL_OLD, RETURN_ALL_OLD);
 SAME(MUDAX_RETURN_UPDATED_OLD, RETURN_UPDATED_OLD);
 SAME(MUDAX_RETURN_ALL_NEW, RETURN_ALL_NEW);
@@ -161,7 +162,7 @@ static int refuse_maps(const struct maps *maps, const struct mudax_request *requ
 /* What could not be said in a frame, or would break the connection. */
 static int check(const struct mudax_request *request, struct mudax_error *error)
 {
-    if (request->operation < MUDAX_PING || request->operation > MUDAX_DESCRIBE_TIME_TO_LIVE)
+    if (request->operation < MUDAX_PING || !operation_is_spoken((enum operation)request->operation))
         return failure_set(error, MUDAX_INVALID_REQUEST, "There is no operation %d",
                            (int)request->operation);
     if (request->limit > INT32_MAX || request->segment > INT32_MAX || request->segments > INT32_MAX)

@@ -15,6 +15,7 @@ enum effect effect_of(enum mudax_operation operation, bool has_token)
     case MUDAX_BATCH_GET_ITEM:
     case MUDAX_TRANSACT_GET_ITEMS:
     case MUDAX_DESCRIBE_TIME_TO_LIVE:
+    case MUDAX_PURGE:
         return EFFECT_NONE;
     case MUDAX_BATCH_WRITE_ITEM: /* no conditions, and nothing that counts */
         return EFFECT_SAME;

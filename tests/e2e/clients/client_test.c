@@ -393,6 +393,28 @@ static void a_time_to_live_is_set_and_described(void **state)
     mudax_close(&db);
 }
 
+static void a_purge_tells_what_it_dropped(void **state)
+{
+    struct test_daemon *daemon = *state;
+    struct mudax *db = open_pool(daemon->url);
+    struct mudax_error error;
+    struct mudax_reply *reply;
+    int64_t items = -1, pages = -1;
+    struct mudax_value *partition = mudax_map();
+    (void)mudax_put(partition, "p", mudax_string("purged"));
+    struct mudax_request purge = {.operation = MUDAX_PURGE, .table = "events", .key = partition};
+    assert_int_equal(put(db, "purged", 1, 0, &error), MUDAX_OK);
+    assert_int_equal(put(db, "purged", 2, 0, &error), MUDAX_OK);
+    call(db, &purge, &reply);
+    assert_true(mudax_as_int(mudax_get(mudax_reply_description(reply), "Items"), &items));
+    assert_true(mudax_as_int(mudax_get(mudax_reply_description(reply), "Pages"), &pages));
+    assert_int_equal(items, 2);
+    assert_int_equal(pages, 0);
+    mudax_reply_free(reply);
+    mudax_free(partition);
+    mudax_close(&db);
+}
+
 /* localhost may stand for ::1 too, where nobody listens. */
 static void all_addresses_of_a_name_are_tried(void **state)
 {
@@ -511,6 +533,7 @@ int main(int count, char **words)
         cmocka_unit_test(segments_of_a_scan_are_the_whole_table),
         cmocka_unit_test(an_index_that_is_added_is_filled_and_can_be_queried),
         cmocka_unit_test(a_time_to_live_is_set_and_described),
+        cmocka_unit_test(a_purge_tells_what_it_dropped),
         cmocka_unit_test(all_addresses_of_a_name_are_tried),
         cmocka_unit_test(a_pipe_writes_thousands),
         cmocka_unit_test(a_pool_outlives_a_daemon_that_was_killed),
