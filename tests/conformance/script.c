@@ -226,13 +226,18 @@ static bool parse_item(struct run *run, const char *json, struct bytes *out)
     return run->reply.status == STATUS_OK;
 }
 
+/* What a protocol does not speak goes past it. */
+static enum over over_of(const struct run *run, enum operation operation)
+{
+    bool is_http = run->stage->over == OVER_HTTP;
+    bool is_spoken = operation_is_spoken(operation) && !(is_http && operation == OPERATION_PURGE);
+    return run->session == run->stage->session && is_spoken ? run->stage->over : OVER_NOTHING;
+}
+
 static void run_call(struct run *run, struct session_call *call)
 {
     struct arena *arena = &run->session->arena;
-    enum over over =
-        run->session == run->stage->session && (int)call->call.request.operation < (int)OPERATIONS_SPOKEN
-            ? run->stage->over
-            : OVER_NOTHING;
+    enum over over = over_of(run, call->call.request.operation);
     run->operation = call->call.request.operation;
     if (over != OVER_NOTHING && !over_request(over, &call->call.request, arena, &run->reply))
         return;
