@@ -401,6 +401,21 @@ static bool keys_may_change(const struct action *action)
     return false;
 }
 
+/* What was computed again takes the place of what the commit has, which is of the same shape. */
+static void take_plan(struct action *action, const struct write_plan *fresh)
+{
+    struct write_plan *plan = &action->plan;
+    ensure(fresh->writes != NULL && fresh->counters != NULL && fresh->charged != NULL &&
+           fresh->consumed != NULL);
+    memcpy(plan->writes, fresh->writes, fresh->write_count * sizeof *fresh->writes);
+    memcpy(plan->counters, fresh->counters, fresh->counter_count * sizeof *fresh->counters);
+    memcpy(plan->charged, fresh->charged, fresh->counter_count * sizeof *fresh->charged);
+    memcpy(plan->consumed, fresh->consumed, fresh->counter_count * sizeof *fresh->consumed);
+    for (size_t i = 0; i < action->item_count; i++)
+        if (action->items[i].touched != NULL)
+            action->items[i].touched = plan->touched + (action->items[i].touched - fresh->touched);
+}
+
 static enum kv_outcome recompute(struct kv_commit *commit)
 {
     struct action *action = commit->owner;
@@ -412,18 +427,11 @@ static enum kv_outcome recompute(struct kv_commit *commit)
     commit->status = compute_all(action, plan);
     if (commit->status != STATUS_OK)
         return KV_REFUSED;
-    if (plan == &fresh) {
-        if (lacks_places(action) || !plans_are_alike(&action->plan, &fresh))
-            return KV_CONFLICT;
-        memcpy(commit->writes, fresh.writes, fresh.write_count * sizeof *fresh.writes);
-        memcpy(commit->counters, fresh.counters, fresh.counter_count * sizeof *fresh.counters);
-        memcpy(action->plan.charged, fresh.charged, fresh.counter_count * sizeof *fresh.charged);
-        memcpy(action->plan.consumed, fresh.consumed, fresh.counter_count * sizeof *fresh.consumed);
-        for (size_t i = 0; i < action->item_count; i++)
-            if (action->items[i].touched != NULL)
-                action->items[i].touched =
-                    action->plan.touched + (action->items[i].touched - fresh.touched);
-    }
+    if (plan != &fresh)
+        return KV_DONE;
+    if (lacks_places(action) || !plans_are_alike(&action->plan, &fresh))
+        return KV_CONFLICT;
+    take_plan(action, &fresh);
     return KV_DONE;
 }
 

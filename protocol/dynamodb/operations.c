@@ -178,10 +178,10 @@ static bool read_row(const struct row *row, struct json_reader *reader, struct r
 struct choice {
     struct bytes name;
     const char *path;
-    uint32_t operations;
     const char *known;    /* as DynamoDB lists them */
     const char *numbered; /* the same in the order of the enum that `field` is of; NULL: no field */
     size_t field;
+    uint32_t operations;
     bool is_truth; /* the field is a bool: whether it is the second word */
 };
 
@@ -197,18 +197,19 @@ _Static_assert(sizeof(enum select) == sizeof(int) && sizeof(enum return_values) 
                "fields are written as int");
 
 static const struct choice choices[] = {
-    {BYTES_LITERAL("Select"), "select", PAGES,
+    {BYTES_LITERAL("Select"), "select",
      "SPECIFIC_ATTRIBUTES, COUNT, ALL_ATTRIBUTES, ALL_PROJECTED_ATTRIBUTES",
-     "NOT_GIVEN, " SELECT_WORDS, FIELD(select), false},
-    {BYTES_LITERAL("ReturnConsumedCapacity"), "returnConsumedCapacity", ON_ITEMS | OF_PARTS,
-     "INDEXES, TOTAL, NONE", CAPACITY_WORDS, FIELD(capacity), false},
-    {BYTES_LITERAL("ReturnValues"), "returnValues", WRITES,
-     "ALL_NEW, UPDATED_OLD, ALL_OLD, NONE, UPDATED_NEW", RETURN_WORDS, FIELD(return_values), false},
+     "NOT_GIVEN, " SELECT_WORDS, FIELD(select), PAGES, false},
+    {BYTES_LITERAL("ReturnConsumedCapacity"), "returnConsumedCapacity", "INDEXES, TOTAL, NONE",
+     CAPACITY_WORDS, FIELD(capacity), ON_ITEMS | OF_PARTS, false},
+    {BYTES_LITERAL("ReturnValues"), "returnValues",
+     "ALL_NEW, UPDATED_OLD, ALL_OLD, NONE, UPDATED_NEW", RETURN_WORDS, FIELD(return_values), WRITES,
+     false},
     /* Told of local indexes only. */
-    {BYTES_LITERAL("ReturnItemCollectionMetrics"), "returnItemCollectionMetrics",
-     WRITES | BIT(OPERATION_BATCH_WRITE_ITEM) | TRANSACT_WRITE, "SIZE, NONE", NULL, 0, false},
+    {BYTES_LITERAL("ReturnItemCollectionMetrics"), "returnItemCollectionMetrics", "SIZE, NONE",
+     NULL, 0, WRITES | BIT(OPERATION_BATCH_WRITE_ITEM) | TRANSACT_WRITE, false},
     {BYTES_LITERAL("ReturnValuesOnConditionCheckFailure"), "returnValuesOnConditionCheckFailure",
-     WRITES | CHECK, "ALL_OLD, NONE", "NONE, ALL_OLD", FIELD(wants_failed), true},
+     "ALL_OLD, NONE", "NONE, ALL_OLD", FIELD(wants_failed), WRITES | CHECK, true},
 };
 enum { CHOICES = sizeof choices / sizeof choices[0] };
 

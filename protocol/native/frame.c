@@ -151,44 +151,12 @@ static bool read_choice(struct msgpack_cursor *cursor, uint64_t count, uint64_t 
     return msgpack_read_uint(cursor, out) && *out < count;
 }
 
-static bool read_parameter(struct msgpack_cursor *cursor, enum frame_parameter parameter,
-                           struct request *request, struct frame_greeting *greeting)
+/* Of greetings, and what fewer requests have. */
+static bool read_rare_parameter(struct msgpack_cursor *cursor, enum frame_parameter parameter,
+                                struct request *request, struct frame_greeting *greeting)
 {
-    bool forward;
     uint64_t choice;
     switch (parameter) {
-    case PARAMETER_TABLE:
-    case PARAMETER_START_TABLE:
-        return msgpack_read_str(cursor, &request->table_name);
-    case PARAMETER_KEY:
-        return read_raw_map(cursor, &request->key);
-    case PARAMETER_ITEM:
-        return read_raw_map(cursor, &request->item);
-    case PARAMETER_CONSISTENT:
-        return read_bool(cursor, &request->is_consistent);
-    case PARAMETER_KEY_CONDITION:
-        return msgpack_read_str(cursor, &request->key_condition.text);
-    case PARAMETER_NAMES:
-        return read_raw_map(cursor, &request->key_condition.names);
-    case PARAMETER_VALUES:
-        return read_raw_map(cursor, &request->key_condition.values);
-    case PARAMETER_FORWARD:
-        if (!read_bool(cursor, &forward))
-            return false;
-        request->is_backward = !forward;
-        return true;
-    case PARAMETER_LIMIT:
-        return read_uint32(cursor, 1, &request->limit);
-    case PARAMETER_START_KEY:
-        return read_raw_map(cursor, &request->start_key);
-    case PARAMETER_VERDICT:
-        return read_bool(cursor, &request->wants_verdict);
-    case PARAMETER_TIMEOUT_MS:
-        return read_uint32(cursor, 1, &request->timeout_ms);
-    case PARAMETER_DEFINITION:
-        return read_raw_map(cursor, &request->definition);
-    case PARAMETER_COMMIT:
-        return read_bool(cursor, &request->wants_commit);
     case PARAMETER_VERSION:
         return msgpack_read_uint(cursor, &greeting->version);
     case PARAMETER_FEATURES:
@@ -231,8 +199,51 @@ static bool read_parameter(struct msgpack_cursor *cursor, enum frame_parameter p
             return false;
         request->capacity = (enum capacity_detail)choice;
         return true;
+    default:
+        return false;
     }
-    return false;
+}
+
+static bool read_parameter(struct msgpack_cursor *cursor, enum frame_parameter parameter,
+                           struct request *request, struct frame_greeting *greeting)
+{
+    bool forward;
+    switch (parameter) {
+    case PARAMETER_TABLE:
+    case PARAMETER_START_TABLE:
+        return msgpack_read_str(cursor, &request->table_name);
+    case PARAMETER_KEY:
+        return read_raw_map(cursor, &request->key);
+    case PARAMETER_ITEM:
+        return read_raw_map(cursor, &request->item);
+    case PARAMETER_CONSISTENT:
+        return read_bool(cursor, &request->is_consistent);
+    case PARAMETER_KEY_CONDITION:
+        return msgpack_read_str(cursor, &request->key_condition.text);
+    case PARAMETER_NAMES:
+        return read_raw_map(cursor, &request->key_condition.names);
+    case PARAMETER_VALUES:
+        return read_raw_map(cursor, &request->key_condition.values);
+    case PARAMETER_FORWARD:
+        if (!read_bool(cursor, &forward))
+            return false;
+        request->is_backward = !forward;
+        return true;
+    case PARAMETER_LIMIT:
+        return read_uint32(cursor, 1, &request->limit);
+    case PARAMETER_START_KEY:
+        return read_raw_map(cursor, &request->start_key);
+    case PARAMETER_VERDICT:
+        return read_bool(cursor, &request->wants_verdict);
+    case PARAMETER_TIMEOUT_MS:
+        return read_uint32(cursor, 1, &request->timeout_ms);
+    case PARAMETER_DEFINITION:
+        return read_raw_map(cursor, &request->definition);
+    case PARAMETER_COMMIT:
+        return read_bool(cursor, &request->wants_commit);
+    default:
+        return read_rare_parameter(cursor, parameter, request, greeting);
+    }
 }
 
 static enum status missing_parameter(const struct operation_row *row, uint32_t seen,
