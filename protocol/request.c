@@ -30,9 +30,10 @@ const char *operation_name(enum operation operation)
         [OPERATION_DESCRIBE_TIME_TO_LIVE] = "DescribeTimeToLive",
         [OPERATION_FILL_INDEX] = "FillIndex",
         [OPERATION_PURGE] = "Purge",
+        [OPERATION_DESCRIBE_HEAT] = "DescribeHeat",
     };
     size_t number = (size_t)operation;
-    return number < OPERATIONS ? names[number] : "Unknown";
+    return number < OPERATIONS && names[number] != NULL ? names[number] : "Unknown";
 }
 
 bool operation_is_spoken(enum operation operation)

@@ -32,8 +32,9 @@ enum operation {
     OPERATION_DESCRIBE_TIME_TO_LIVE = 20,
     OPERATION_FILL_INDEX = 21, /* the daemon's own: one slice of a new index */
     OPERATION_PURGE = 22,
+    OPERATION_DESCRIBE_HEAT = 24,
 };
-enum { OPERATIONS = 23 };
+enum { OPERATIONS = 25 };
 
 /* Which attributes of an item a write answers with. Numbers as above. */
 enum return_values {

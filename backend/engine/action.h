@@ -147,6 +147,8 @@ struct action {
     /* DeleteTable */
     struct kv_range *drops; /* two of the table and of each index, arena memory */
     int state_before;       /* enum definition_state */
+    /* DescribeHeat */
+    struct heat_report *heat_report;
     /* FillIndex */
     struct slice *slice;
     /* CreateTable; `created` also UpdateTable and its like */
@@ -242,4 +244,5 @@ enum submit update_table_begin(struct action *action);
 enum submit update_time_to_live_begin(struct action *action);
 enum submit describe_time_to_live_begin(struct action *action);
 enum submit fill_index_begin(struct action *action);
+enum submit describe_heat_begin(struct action *action);
 enum submit delete_table_begin(struct action *action);

@@ -320,6 +320,7 @@ static const struct {
     [OPERATION_UPDATE_TIME_TO_LIVE] = {update_time_to_live_begin, true},
     [OPERATION_DESCRIBE_TIME_TO_LIVE] = {describe_time_to_live_begin, false},
     [OPERATION_FILL_INDEX] = {fill_index_begin, true},
+    [OPERATION_DESCRIBE_HEAT] = {describe_heat_begin, true},
     [OPERATION_DESCRIBE_TABLE] = {describe_table_begin, true},
     [OPERATION_LIST_TABLES] = {list_tables_begin, false},
     [OPERATION_DELETE_TABLE] = {delete_table_begin, true},

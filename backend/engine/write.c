@@ -205,7 +205,7 @@ static enum status plan_indexes(struct item_write *write, struct bytes old, stru
     struct item_key primary = write->request->item_key;
     for (size_t i = 0; i < table->index_count; i++) {
         const struct secondary_index *index = &table->indexes[i];
-        struct index_entry before, after;
+        struct index_entry before = {.size = 0}, after = {.size = 0};
         enum status status = make_entry(index, old, true, primary, arena, &before, error);
         if (status == STATUS_OK)
             status = make_entry(index, write->new_item, false, primary, arena, &after, error);

@@ -230,7 +230,8 @@ static bool parse_item(struct run *run, const char *json, struct bytes *out)
 static enum over over_of(const struct run *run, enum operation operation)
 {
     bool is_http = run->stage->over == OVER_HTTP;
-    bool is_spoken = operation_is_spoken(operation) && !(is_http && operation == OPERATION_PURGE);
+    bool is_our_own = operation == OPERATION_PURGE || operation == OPERATION_DESCRIBE_HEAT;
+    bool is_spoken = operation_is_spoken(operation) && !(is_http && is_our_own);
     return run->session == run->stage->session && is_spoken ? run->stage->over : OVER_NOTHING;
 }
 
@@ -586,6 +587,8 @@ static void run_request(struct run *run, const char *line, int i)
         run_table(run, OPERATION_DESCRIBE_TIME_TO_LIVE, rest);
     else if (strcmp(verb, "purge") == 0)
         run_purge(run, rest);
+    else if (strcmp(verb, "heat") == 0)
+        run_table(run, OPERATION_DESCRIBE_HEAT, rest);
     else if (strcmp(verb, "fill") == 0)
         run_fill(run, rest);
     else if (strcmp(verb, "drop") == 0)

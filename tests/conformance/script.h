@@ -35,6 +35,7 @@
  *     define {..}                               CreateTable with plain JSON
  *     alter {..}    live {..}                   UpdateTable, UpdateTimeToLive, likewise
  *     fill T INDEX                              what the daemon does of itself: a new index's items
+ *     heat T                                    DescribeHeat: of the body, as describe
  *     describe T    describe-live T    drop T    list [LIMIT [START]]
  *       -> contains "ItemCount":2               of the body as plain JSON
  *     any request

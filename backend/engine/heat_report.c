@@ -1,0 +1,136 @@
+/* heat_report.c - DescribeHeat: what each partition of a table and of its indexes holds, and how
+ * hard it is used. */
+#include "backend/engine/action.h"
+#include "backend/engine/definition_tree.h"
+#include "backend/engine/record.h"
+
+#include <stdio.h>
+
+/* One table or index while its counters are read. */
+struct heat_report {
+    size_t place; /* 0: the table */
+    struct partition_totals *totals[1 + INDEXES_MAX];
+};
+
+static const struct partition_map *map_of(const struct definition *definition, size_t place)
+{
+    return place == 0 ? &definition->partitions : &definition->index_partitions[place - 1];
+}
+
+/* A counter's key ends with the number of its partition. */
+static bool counter_visit(struct kv_read *read, struct bytes key, struct bytes value)
+{
+    struct action *action = read->owner;
+    struct heat_report *report = action->heat_report;
+    uint32_t partition = 0;
+    for (size_t i = key.size - 4; i < key.size; i++)
+        partition = partition << 8 | key.data[i];
+    if (partition < map_of(action->definition, report->place)->count)
+        partition_total(&report->totals[report->place][partition], value);
+    return true;
+}
+
+static struct value halves(uint64_t half_units)
+{
+    struct value value = {.type = VALUE_N, .number = number_from_uint(half_units * 5)};
+    if (half_units != 0)
+        value.number.exponent = (int16_t)(value.number.exponent - 1);
+    return value;
+}
+
+static bool describe_partition(const struct action *action, size_t place, uint32_t partition,
+                               struct arena *arena, struct value *out)
+{
+    const struct definition *definition = action->definition;
+    const int64_t *counts = action->heat_report->totals[place][partition].counts;
+    const struct heat_partition *heat = &definition->heats[place]->partitions[partition];
+    struct tree_members members = {.count = 0};
+    char first[20];
+    int size = snprintf(first, sizeof first, "%016llx",
+                        (unsigned long long)map_of(definition, place)->firsts[partition]);
+    struct bytes kept = arena_copy(arena, bytes_of(first, (size_t)size));
+    tree_add(&members, "First", tree_of_text(kept));
+    tree_add(&members, "Items", tree_of_number((uint64_t)counts[PARTITION_ITEMS]));
+    tree_add(&members, "Bytes", tree_of_number((uint64_t)counts[PARTITION_BYTES]));
+    tree_add(&members, "WriteUnitsEver", tree_of_number((uint64_t)counts[PARTITION_WRITE_UNITS]));
+    tree_add(&members, "ReadUnits", halves(atomic_load(&heat->half_units[0])));
+    tree_add(&members, "WriteUnits", halves(atomic_load(&heat->half_units[1])));
+    tree_add(&members, "Refused", tree_of_number(atomic_load(&heat->refused)));
+    return bytes_given(kept) && tree_keep_members(&members, arena, out);
+}
+
+static bool describe_place(const struct action *action, size_t place, struct arena *arena,
+                           struct value *out)
+{
+    const struct table *table = &action->definition->table;
+    const struct secondary_index *index = place == 0 ? NULL : &table->indexes[place - 1];
+    uint32_t count = map_of(action->definition, place)->count;
+    struct value *partitions = arena_alloc(arena, count * sizeof *partitions);
+    struct tree_members members = {.count = 0};
+    if (partitions == NULL)
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        if (!describe_partition(action, place, i, arena, &partitions[i]))
+            return false;
+    const char *kind = index == NULL ? "table" : index->is_local ? "local index" : "global index";
+    tree_add(&members, "Kind", tree_of_text(bytes_text(kind)));
+    tree_add(&members, "Name", tree_of_text(index == NULL ? table->name : index->name));
+    tree_add(&members, "Partitions",
+             (struct value){.type = VALUE_L, .values = partitions, .count = count});
+    return tree_keep_members(&members, arena, out);
+}
+
+static enum submit tell(struct action *action)
+{
+    struct call *call = action->call;
+    size_t count = 1 + action->definition->table.index_count;
+    struct value *places = arena_alloc(call->arena, count * sizeof *places);
+    struct tree_members members = {.count = 0};
+    for (size_t i = 0; places != NULL && i < count; i++)
+        if (!describe_place(action, i, call->arena, &places[i]))
+            return action_fail(action, STATUS_NO_MEMORY);
+    if (places == NULL)
+        return action_fail(action, STATUS_NO_MEMORY);
+    tree_add(&members, "Heat", (struct value){.type = VALUE_L, .values = places, .count = count});
+    struct value body = tree_of_members(&members);
+    call->reply.body = tree_encode(&body, call->arena);
+    call->reply.commit = action->read.commit;
+    return bytes_given(call->reply.body) ? SUBMIT_DONE : action_fail(action, STATUS_NO_MEMORY);
+}
+
+static enum submit read_place(struct action *action);
+
+static enum submit place_read(struct action *action)
+{
+    return ++action->heat_report->place > action->definition->table.index_count
+               ? tell(action)
+               : read_place(action);
+}
+
+static enum submit read_place(struct action *action)
+{
+    const struct table *table = &action->definition->table;
+    struct heat_report *report = action->heat_report;
+    uint32_t id = report->place == 0 ? table->id : table->indexes[report->place - 1].id;
+    report->totals[report->place] =
+        totals_new(map_of(action->definition, report->place)->count, action->call->arena);
+    if (report->totals[report->place] == NULL ||
+        !record_counters_range(id, action->call->arena, &action->read.low, &action->read.high))
+        return action_fail(action, STATUS_NO_MEMORY);
+    action->read.visit = counter_visit;
+    action->read_done = place_read;
+    return action_read(action);
+}
+
+enum submit describe_heat_begin(struct action *action)
+{
+    struct call *call = action->call;
+    action->definition = catalog_find(action->lane->catalog, call->request.table_name);
+    if (action->definition == NULL)
+        return tables_no_such(action);
+    action->heat_report = arena_alloc(call->arena, sizeof *action->heat_report);
+    if (action->heat_report == NULL)
+        return action_fail(action, STATUS_NO_MEMORY);
+    action->heat_report->place = 0;
+    return read_place(action);
+}
