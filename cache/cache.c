@@ -379,6 +379,7 @@ static void free_lanes(struct cache *cache)
     while (cache->closed != NULL) {
         struct cache_lane *lane = cache->closed;
         cache->closed = lane->next;
+        misses_deinit(&lane->misses, &cache->memory);
         memory_heap_free(&cache->memory, lane, sizeof *lane);
     }
     /* First everything is freed, then the records, for each scan of the epoch looks at all. */

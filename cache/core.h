@@ -96,6 +96,7 @@ struct cache_lane {
     bool is_closed;
 
     struct counters counters; /* written by this thread only */
+    struct misses misses;     /* likewise */
 };
 
 /* A probe's place on the stack; longer keys go to the request's arena. */

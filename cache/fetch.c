@@ -402,26 +402,33 @@ static struct fetch *fetch_make(struct cache_lane *lane, struct call *call, enum
 }
 
 enum submit fetch_shared(struct cache_lane *lane, struct call *call, const struct entry *probe,
-                         const struct partition_ref *partition)
+                         const struct partition_ref *partition, bool is_expired)
 {
     lane_section_end(lane);
     struct fetch *fetch = fetch_make(lane, call, VERDICT_MISS, probe);
     if (fetch == NULL)
         return call_fail(call, STATUS_NO_MEMORY);
     ensure(fetch->probe != NULL && fetch->shard != NULL);
+    const struct table *table = call->request.table;
+    enum entry_kind kind = entry_kind(probe);
     mutex_lock(&fetch->shard->lock);
+    unsigned reason =
+        is_expired ? SHARD_EXPIRED : shard_why_missing(fetch->shard, kind, probe->hash);
     enum submit submit = partition == NULL ? item_miss(fetch) : page_miss(fetch, partition);
     mutex_unlock(&fetch->shard->lock);
     if (submit == SUBMIT_DONE)
         submit = send(fetch);
     else if (submit == SUBMIT_PENDING && call->deadline_us != 0)
         lane_timer_at(lane, call->deadline_us);
-    if (submit != SUBMIT_KEEP) /* which comes again */
-        count(partition == NULL ? &lane->counters.item_misses : &lane->counters.page_misses, 1);
+    if (submit == SUBMIT_KEEP) /* which comes again */
+        return submit;
+    count(partition == NULL ? &lane->counters.item_misses : &lane->counters.page_misses, 1);
+    misses_count(&lane->misses, &lane->cache->memory, table, kind, reason);
     return submit;
 }
 
-enum submit fetch_alone(struct cache_lane *lane, struct call *call, const struct entry *probe)
+enum submit fetch_alone(struct cache_lane *lane, struct call *call, const struct entry *probe,
+                        enum miss_reason reason)
 {
     lane_section_end(lane);
     struct fetch *fetch = fetch_make(lane, call, VERDICT_BYPASS, probe);
@@ -429,8 +436,12 @@ enum submit fetch_alone(struct cache_lane *lane, struct call *call, const struct
         return call_fail(call, STATUS_NO_MEMORY);
     fetch->is_check = probe != NULL;
     bool is_item = call->request.operation == OPERATION_GET_ITEM;
+    const struct table *table = call->request.table;
     enum submit submit = send(fetch);
-    if (submit != SUBMIT_KEEP) /* which comes again */
-        count(is_item ? &lane->counters.item_bypasses : &lane->counters.page_bypasses, 1);
+    if (submit == SUBMIT_KEEP) /* which comes again */
+        return submit;
+    count(is_item ? &lane->counters.item_bypasses : &lane->counters.page_bypasses, 1);
+    misses_count(&lane->misses, &lane->cache->memory, table, is_item ? ENTRY_ITEM : ENTRY_PAGE,
+                 reason);
     return submit;
 }

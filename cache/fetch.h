@@ -8,15 +8,18 @@
 #include "cache/core.h"
 
 /* A miss: joins the fetch of the same key or starts one; keeps the reply if the rules allow.
- * probe      borrowed
- * partition  of a Query, else NULL
+ * probe       borrowed
+ * partition   of a Query, else NULL
+ * is_expired  there is an entry, but its time is over
  * Returns as backend_ops.submit. */
 enum submit fetch_shared(struct cache_lane *lane, struct call *call, const struct entry *probe,
-                         const struct partition_ref *partition);
+                         const struct partition_ref *partition, bool is_expired);
 
 /* Past the cache: nothing is joined or kept.
- * probe  of an item whose entry goes if the store's answer shows another one; or NULL */
-enum submit fetch_alone(struct cache_lane *lane, struct call *call, const struct entry *probe);
+ * probe   of an item whose entry goes if the store's answer shows another one; or NULL
+ * reason  to be counted */
+enum submit fetch_alone(struct cache_lane *lane, struct call *call, const struct entry *probe,
+                        enum miss_reason reason);
 
 /* The lane's timer ran: requests whose deadline passed get their error. Returns the next deadline
  * of those that wait, 0 if there is none. */

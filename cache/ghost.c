@@ -179,3 +179,19 @@ enum ghost_kind ghost_take(struct ghost *ghost, unsigned class, uint32_t hash)
         kind = take_from(ghost, bucket_of(ghost, mixed, which), class, print_of(mixed));
     return kind;
 }
+
+bool ghost_knows(const struct ghost *ghost, unsigned class, unsigned end, uint32_t hash)
+{
+    uint32_t mixed = spread(hash), print = print_of(mixed);
+    for (int which = 0; which < 2; which++) {
+        const uint32_t *bucket = bucket_of(ghost, mixed, which);
+        for (const uint32_t *slot = bucket; slot < bucket + GHOST_WAYS; slot++) {
+            uint32_t index = *slot >> TICK_BITS & ((1 << GROUP_BITS) - 1);
+            if (*slot >> PRINT_SHIFT == print && index / GHOST_KINDS >= class &&
+                index / GHOST_KINDS < end && index % GHOST_KINDS != GHOST_WRITTEN &&
+                relative_age(ghost, *slot) <= RELATIVE_AGE_ONE)
+                return true;
+        }
+    }
+    return false;
+}

@@ -38,6 +38,10 @@ void ghost_add(struct ghost *ghost, unsigned class, enum ghost_kind kind, uint32
 /* What is remembered of it, and GHOST_NONE if nothing; it is then forgotten. */
 enum ghost_kind ghost_take(struct ghost *ghost, unsigned class, uint32_t hash);
 
+/* Whether it is remembered as evicted, in any of the classes from `class` up to `end`, which is the
+ * first beyond; it stays remembered. */
+bool ghost_knows(const struct ghost *ghost, unsigned class, unsigned end, uint32_t hash);
+
 static inline uint32_t ghost_held(const struct ghost *ghost, unsigned class, enum ghost_kind kind)
 {
     return ghost->groups[class * GHOST_KINDS + kind].held;

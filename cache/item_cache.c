@@ -69,9 +69,10 @@ enum submit item_get(struct cache_lane *lane, struct call *call)
     lane_section(lane);
     const struct cache_policy *policy = cache_policy(lane->cache);
     if (UNLIKELY(request->is_consistent || !policy->is_enabled))
-        return fetch_alone(lane, call, request->is_consistent ? probe : NULL);
+        return request->is_consistent ? fetch_alone(lane, call, probe, MISS_CONSISTENT)
+                                      : fetch_alone(lane, call, NULL, MISS_OFF);
     struct entry *entry = index_get(&lane->cache->index, probe);
     if (LIKELY(entry != NULL) && LIKELY(hit(lane, call, policy, entry)))
         return SUBMIT_DONE;
-    return fetch_shared(lane, call, probe, NULL);
+    return fetch_shared(lane, call, probe, NULL, entry != NULL);
 }

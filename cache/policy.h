@@ -44,6 +44,8 @@ struct policy_ops {
     void (*remove)(struct policy *policy, struct entry *entry, enum policy_reason reason);
     /* `copy` takes the place of `entry`, whose links it has. */
     void (*moved)(struct policy *policy, struct entry *entry, struct entry *copy);
+    /* Whether something of this hash was evicted lately, as far as is remembered. */
+    bool (*knows)(const struct policy *policy, enum entry_kind kind, uint32_t hash);
     /* Chooses what to evict next, takes it out of its queue and remembers it as evicted.
      * kinds       bit set of 1 << (enum entry_kind - 1): which may be taken
      * size_class  only from this class of sizes, or POLICY_CLASS_ANY

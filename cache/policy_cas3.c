@@ -72,5 +72,6 @@ const struct policy_ops policy_cas3 = {
     .admit = cas3_admit,
     .remove = queues_remove,
     .moved = queues_moved,
+    .knows = queues_knows,
     .victim = cas3_victim,
 };

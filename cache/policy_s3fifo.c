@@ -46,5 +46,6 @@ const struct policy_ops policy_s3fifo = {
     .admit = s3fifo_admit,
     .remove = queues_remove,
     .moved = queues_moved,
+    .knows = queues_knows,
     .victim = s3fifo_victim,
 };

@@ -81,6 +81,13 @@ static bool hit(struct cache_lane *lane, struct call *call, const struct cache_p
     return true;
 }
 
+static enum miss_reason why_alone(const struct request *request, const struct cache_policy *policy)
+{
+    if (request->is_consistent)
+        return MISS_CONSISTENT;
+    return policy->is_enabled && policy->query_ttl_ms != 0 ? MISS_UNCACHEABLE : MISS_OFF;
+}
+
 enum submit query_get(struct cache_lane *lane, struct call *call)
 {
     struct probe_room room;
@@ -89,7 +96,7 @@ enum submit query_get(struct cache_lane *lane, struct call *call)
     const struct cache_policy *policy = cache_policy(lane->cache);
     if (UNLIKELY(request->is_consistent || !policy->is_enabled || policy->query_ttl_ms == 0 ||
                  request->page_form.size > FORM_MAX))
-        return fetch_alone(lane, call, NULL);
+        return fetch_alone(lane, call, NULL, why_alone(request, policy));
     struct partition_ref partition;
     const struct entry *probe = NULL;
     if (partition_ref_make(lane->cache, call->arena, request_range_id(request),
@@ -100,5 +107,5 @@ enum submit query_get(struct cache_lane *lane, struct call *call)
     struct entry *page = index_get(&lane->cache->index, probe);
     if (LIKELY(page != NULL) && LIKELY(hit(lane, call, policy, page)))
         return SUBMIT_DONE;
-    return fetch_shared(lane, call, probe, &partition);
+    return fetch_shared(lane, call, probe, &partition, page != NULL);
 }

@@ -197,6 +197,13 @@ void queues_moved(struct policy *policy, struct entry *entry, struct entry *copy
     relink(queues, queue_of(&place), copy, handle, handle);
 }
 
+bool queues_knows(const struct policy *policy, enum entry_kind kind, uint32_t hash)
+{
+    const struct queues *queues = (const struct queues *)policy;
+    unsigned first = queues_class(kind, 0);
+    return ghost_knows(&queues->ghost, first, first + POLICY_CLASSES, hash);
+}
+
 /* The class's own candidate: the small queue's tail while that has more than its share. */
 static struct entry *candidate(const struct queues *queues, unsigned class)
 {

@@ -58,9 +58,10 @@ void queues_push(struct queues *queues, struct entry *entry, bool is_main);
 void queues_overflow(struct queues *queues, unsigned class);
 /* Adds what was evicted to the ghosts. */
 void queues_remember(struct queues *queues, unsigned class, const struct entry *entry);
-/* For policy_ops.remove and .moved. */
+/* For policy_ops.remove, .moved and .knows. */
 void queues_remove(struct policy *policy, struct entry *entry, enum policy_reason reason);
 void queues_moved(struct policy *policy, struct entry *entry, struct entry *copy);
+bool queues_knows(const struct policy *policy, enum entry_kind kind, uint32_t hash);
 /* What policy_ops.victim wants, taken out of its queue but not remembered. Used candidates are
  * promoted on the way, or go round once more with one hit less.
  * class  of the victim */

@@ -1,6 +1,7 @@
 #include "cache/report.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 void counters_add(struct counters *to, const struct counters *from)
 {
@@ -35,6 +36,41 @@ static void report_lanes(struct cache *cache, const struct output *output)
     say(output, name, "counter", help, labels, (double)sum.field);
 #include "cache/counters.def"
 #undef COUNTER
+}
+
+static void report_reasons(const struct miss_row *row, const char *name,
+                           const struct output *output)
+{
+    static const char *const kinds[ENTRY_KINDS] = {"item", "query"};
+    char labels[TABLE_NAME_MAX + 100];
+    for (unsigned kind = 0; kind < ENTRY_KINDS; kind++) {
+        for (unsigned reason = 0; reason < MISS_REASONS; reason++) {
+            if (row->counts[kind][reason] == 0)
+                continue;
+            (void)snprintf(labels, sizeof labels, "table=\"%s\",kind=\"%s\",reason=\"%s\"", name,
+                           kinds[kind], miss_reason_name(reason));
+            say(output, "cache_miss_reasons_total", "counter",
+                "Requests that went to the store: why, or what became of the entry.", labels,
+                (double)row->counts[kind][reason]);
+        }
+    }
+}
+
+static void report_misses(struct cache *cache, const struct output *output)
+{
+    struct miss_row *sums = calloc(MISS_TABLES + 1, sizeof *sums);
+    if (sums == NULL)
+        return;
+    mutex_lock(&cache->lanes_lock);
+    for (const struct cache_lane *lane = cache->closed; lane != NULL; lane = lane->next)
+        misses_sum(&lane->misses, sums);
+    for (const struct cache_lane *lane = cache->lanes; lane != NULL; lane = lane->next)
+        misses_sum(&lane->misses, sums);
+    mutex_unlock(&cache->lanes_lock);
+    for (int i = 0; i < MISS_TABLES && sums[i].name[0] != '\0'; i++)
+        report_reasons(&sums[i], sums[i].name, output);
+    report_reasons(&sums[MISS_TABLES], "(other tables)", output);
+    free(sums);
 }
 
 struct shard_sums {
@@ -128,6 +164,7 @@ void cache_report(struct backend *backend, report_fn report, void *arg)
     struct cache *cache = (struct cache *)backend;
     struct output output = {report, arg};
     report_lanes(cache, &output);
+    report_misses(cache, &output);
     report_shards(cache, &output);
     report_memory(cache, &output);
     say(&output, "cache_epoch_lag_seconds", "gauge",

@@ -2,6 +2,9 @@
 
 #include "protocol/ensure.h"
 
+enum { GONE_A_STRIPE = 4 };
+_Static_assert(GONE_A_STRIPE *STRIPES_MIN >= GONE_SLOTS_MIN, "enough for the rest of a hash");
+
 static const struct policy_ops *const policies[CACHE_EVICTIONS] = {
     [CACHE_EVICTION_CAS3] = &policy_cas3,
     [CACHE_EVICTION_S3FIFO] = &policy_s3fifo,
@@ -17,6 +20,7 @@ bool shard_open(struct shard *shard, const struct shard_options *options)
     return shard->policy != NULL &&
            stripes_open(&shard->stripes, options->memory, options->stripe_count) &&
            flights_open(&shard->flights, options->memory) &&
+           gone_open(&shard->gone, options->memory, GONE_A_STRIPE * options->stripe_count) &&
            nodes_open(&shard->nodes, options->memory);
 }
 
@@ -27,6 +31,7 @@ void shard_close(struct shard *shard)
     nodes_close(&shard->nodes);
     if (shard->flights.buckets != NULL)
         flights_close(&shard->flights, shard->memory);
+    gone_close(&shard->gone, shard->memory);
     stripes_close(&shard->stripes, shard->memory);
     if (shard->policy != NULL)
         shard->policy->ops->close(&shard->policy);
@@ -53,6 +58,8 @@ static void retire(struct shard *shard, struct reclaimer *reclaimer, struct entr
     expiry_unlink(&shard->expiry[expiry_kind(entry)], shard->memory, entry);
     count_bytes(shard, entry, entry_size(shard->memory, entry), false);
     shard->removed[reason][entry_kind(entry) - 1]++;
+    if (reason != SHARD_REPLACED)
+        gone_note(&shard->gone, entry->hash, reason);
     if (entry_kind(entry) == ENTRY_PAGE)
         node_page_remove(&shard->nodes, entry);
     reclaim_entry(reclaimer, entry);
@@ -103,6 +110,14 @@ bool shard_remove_key(struct shard *shard, struct reclaimer *reclaimer, const st
     if (entry != NULL)
         shard_remove(shard, reclaimer, entry, reason);
     return entry != NULL;
+}
+
+unsigned shard_why_missing(const struct shard *shard, enum entry_kind kind, uint32_t hash)
+{
+    unsigned reason = gone_why(&shard->gone, hash);
+    return reason == MISS_COLD && shard->policy->ops->knows(shard->policy, kind, hash)
+               ? (unsigned)SHARD_EVICTED
+               : reason;
 }
 
 static void mark_dirty(struct shard *shard, struct loading *loading) REQUIRES(shard->lock)

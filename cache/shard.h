@@ -12,6 +12,7 @@
 #include "cache/flight.h"
 #include "cache/index.h"
 #include "cache/interval.h"
+#include "cache/misses.h"
 #include "cache/policy.h"
 #include "cache/stripe.h"
 
@@ -19,23 +20,6 @@
 struct shard_totals {
     atomic_size_t kind_bytes[ENTRY_KINDS], negative_bytes;
 };
-
-/* Why an entry goes. The first ones: its key was written, and how. */
-enum shard_reason {
-    SHARD_PUT,
-    SHARD_UPDATED,
-    SHARD_DELETED,
-    SHARD_BATCH,
-    SHARD_TRANSACTION,
-    SHARD_TIME_TO_LIVE, /* the item's own, in the store */
-    SHARD_UNLIKE,       /* a consistent read saw something else */
-    SHARD_TABLE,        /* its table or index went, or anything may have been written */
-    SHARD_PURGED,
-    SHARD_EXPIRED,
-    SHARD_EVICTED,
-    SHARD_REPLACED,
-};
-enum { SHARD_WRITTEN_REASONS = SHARD_TABLE, SHARD_REASONS = 12 };
 
 struct shard {
     /* Constant after shard_open. */
@@ -49,6 +33,7 @@ struct shard {
     struct stripes stripes;
     struct flights flights;
     struct nodes nodes;
+    struct gone gone;
     struct expiry_list expiry[EXPIRY_KINDS];
     size_t payload_bytes; /* keys and values, nothing else */
     uint64_t removed[SHARD_REASONS][ENTRY_KINDS];
@@ -81,6 +66,10 @@ void shard_remove(struct shard *shard, struct reclaimer *reclaimer, struct entry
 /* True if there was one. */
 bool shard_remove_key(struct shard *shard, struct reclaimer *reclaimer, const struct entry *probe,
                       enum shard_reason reason) REQUIRES(shard->lock);
+
+/* Why there is no entry of this hash, as far as is known. */
+unsigned shard_why_missing(const struct shard *shard, enum entry_kind kind, uint32_t hash)
+    REQUIRES(shard->lock);
 
 /* A written key: removes the pages of the node whose interval holds it, marks those being loaded.
  */

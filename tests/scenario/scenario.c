@@ -530,6 +530,18 @@ static void run_figure(void)
         fail("%s is %.0f", word(1), sought.value);
 }
 
+/* "users item cold 2": so many misses for that reason */
+static void run_misses(void)
+{
+    char name[200];
+    snprintf(name, sizeof name, "cache_miss_reasons_total{table=\"%s\",kind=\"%s\",reason=\"%s\"}",
+             word(1), word(2), word(3));
+    struct sought sought = {.name = name};
+    scenario.cache->ops->report(scenario.cache, seek, &sought);
+    if ((uint64_t)sought.value != number_at(4))
+        fail("%s %s %s: %.0f", word(1), word(2), word(3), sought.value);
+}
+
 static void run_line(void)
 {
     if (is_word(0, "client"))
@@ -546,6 +558,8 @@ static void run_line(void)
         cache_purge(scenario.cache);
     else if (is_word(0, "figure"))
         run_figure();
+    else if (is_word(0, "misses"))
+        run_misses();
     else
         fail("no '%s'", word(0));
 }
