@@ -151,6 +151,7 @@ static enum status cache_lane_open(struct backend *backend, const struct lane_en
     lane->cache = cache;
     lane->env = *env;
     lane->timer.run = timer_run;
+    hot_init(&lane->hot);
     lane->now_us = cache->opened_us;
     struct lane_env below_env = *env;
     below_env.intent = write_intent;
@@ -169,6 +170,7 @@ static enum status cache_lane_open(struct backend *backend, const struct lane_en
     }
     mutex_unlock(&cache->lanes_lock);
     if (status != STATUS_OK) {
+        hot_deinit(&lane->hot, &cache->memory);
         memory_heap_free(&cache->memory, lane, sizeof *lane);
         return status;
     }
@@ -230,6 +232,20 @@ static const struct table *cache_table(struct lane *lane, struct bytes name)
 {
     struct cache_lane *cache_lane = lane_of(lane);
     return cache_lane->below->ops->table(cache_lane->below, name);
+}
+
+void lane_sample(struct cache_lane *lane, const struct call *call, uint32_t hash, bool is_hit)
+{
+    const struct request *request = &call->request;
+    bool is_item = request->operation == OPERATION_GET_ITEM;
+    struct hot_request hot = {
+        .table = request->table,
+        .kind = is_item ? ENTRY_ITEM : ENTRY_PAGE,
+        .is_hit = is_hit,
+        .hash = hash,
+        .bytes = is_item ? request->key : request->key_condition.values,
+    };
+    hot_sample(&lane->hot, &lane->cache->memory, &hot, call->now_us);
 }
 
 /* --- Requests --- */
@@ -349,6 +365,7 @@ bool cache_housekeep(struct backend *backend, uint64_t now_us)
     reclaim_poll(cache->house, HOUSE_FREE_MAX);
     is_more = poll_orphans(cache) || is_more;
     note_lag(cache, deferred, now_us);
+    atomic_store_explicit(&cache->house_now_us, now_us, memory_order_relaxed);
     mutex_unlock(&cache->house_lock);
     return is_more;
 }
@@ -380,6 +397,7 @@ static void free_lanes(struct cache *cache)
         struct cache_lane *lane = cache->closed;
         cache->closed = lane->next;
         misses_deinit(&lane->misses, &cache->memory);
+        hot_deinit(&lane->hot, &cache->memory);
         memory_heap_free(&cache->memory, lane, sizeof *lane);
     }
     /* First everything is freed, then the records, for each scan of the epoch looks at all. */

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cache/cache.h"
+#include "cache/hot.h"
 #include "cache/shard.h"
 #include "protocol/hash.h"
 
@@ -59,7 +60,7 @@ struct cache {
     struct mutex house_lock;
     struct reclaimer *house; /* of whoever has no lane: housekeeping, purge, policy */
     uint32_t house_shard;
-    uint64_t lag_since_us, house_now_us;
+    uint64_t lag_since_us;
 
     /* Guarded by unknown_lock. */
     struct mutex unknown_lock;
@@ -69,6 +70,7 @@ struct cache {
     /* Atomic, relaxed. */
     atomic_uint_fast64_t quiet_until_us; /* no fill and no joining before: the ring was full */
     atomic_uint_fast64_t epoch_lag_us, evacuations;
+    atomic_uint_fast64_t house_now_us; /* of the latest housekeeping */
 };
 
 /* How many entries went. */
@@ -97,6 +99,7 @@ struct cache_lane {
 
     struct counters counters; /* written by this thread only */
     struct misses misses;     /* likewise */
+    struct hot hot;
 };
 
 /* A probe's place on the stack; longer keys go to the request's arena. */
@@ -181,6 +184,15 @@ uint32_t cache_hash(const struct cache *cache, struct bytes key);
 MUST_CHECK bool partition_ref_make(const struct cache *cache, struct arena *arena,
                                    uint32_t table_id, struct bytes partition,
                                    struct partition_ref *out);
+
+/* Counts one read in about HOT_INTERVAL for the list of hot keys. */
+void lane_sample(struct cache_lane *lane, const struct call *call, uint32_t hash, bool is_hit);
+static inline void lane_note(struct cache_lane *lane, const struct call *call, uint32_t hash,
+                             bool is_hit)
+{
+    if (hot_is_due(&lane->hot))
+        lane_sample(lane, call, hash, is_hit);
+}
 
 /* The one timer of a lane, for requests that wait and for memory that waits: due at `at_us` or up
  * to 10 ms later. */

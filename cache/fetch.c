@@ -424,6 +424,7 @@ enum submit fetch_shared(struct cache_lane *lane, struct call *call, const struc
         return submit;
     count(partition == NULL ? &lane->counters.item_misses : &lane->counters.page_misses, 1);
     misses_count(&lane->misses, &lane->cache->memory, table, kind, reason);
+    lane_note(lane, call, probe->hash, false);
     return submit;
 }
 

@@ -55,6 +55,7 @@ static bool hit(struct cache_lane *lane, struct call *call, const struct cache_p
     reply->read_bytes = is_negative ? 0 : whole_size;
     reply->body = body;
     count_hit(lane, is_negative, whole_size);
+    lane_note(lane, call, entry->hash, true);
     return true;
 }
 

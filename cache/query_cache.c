@@ -78,6 +78,7 @@ static bool hit(struct cache_lane *lane, struct call *call, const struct cache_p
     count(&lane->counters.page_hits, 1);
     uint64_t units = ((uint64_t)head.read_bytes + READ_UNIT_BYTES - 1) / READ_UNIT_BYTES;
     count(&lane->counters.half_units_saved, units > 0 ? units : 1);
+    lane_note(lane, call, page->hash, true);
     return true;
 }
 

@@ -1,5 +1,8 @@
 #include "cache/report.h"
 
+#include "protocol/encoding/json.h"
+#include "protocol/encoding/msgpack.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -71,6 +74,93 @@ static void report_misses(struct cache *cache, const struct output *output)
         report_reasons(&sums[i], sums[i].name, output);
     report_reasons(&sums[MISS_TABLES], "(other tables)", output);
     free(sums);
+}
+
+/* ---- hot keys ---- */
+
+enum { HOT_LINES_MAX = 2 * HOT_TABLES * HOT_KEYS, HOT_TEXT_MAX = 200 };
+
+/* As a label: escaped, and cut where it is long. */
+static void escape(struct bytes text, char out[HOT_TEXT_MAX + 8])
+{
+    size_t size = 0, at = 0;
+    while (at < text.size && size < HOT_TEXT_MAX) {
+        char byte = (char)text.data[at++];
+        if (byte == '"' || byte == '\\')
+            out[size++] = '\\';
+        out[size++] = byte;
+    }
+    bool is_cut = at < text.size;
+    while (is_cut && size > 0 && ((unsigned char)out[size - 1] & 0x80) != 0)
+        size--; /* no part of a character */
+    (void)snprintf(out + size, 4, "%s", is_cut ? "..." : "");
+}
+
+static void hot_text(const struct hot_line *line, char out[HOT_TEXT_MAX + 8])
+{
+    struct buffer json = {0};
+    struct msgpack_cursor cursor = msgpack_cursor_of(bytes_of(line->key.bytes, line->key.size));
+    if (line->key.size != 0 && json_from_plain_bytes(&cursor, &json))
+        escape(buffer_bytes(&json), out);
+    else
+        (void)snprintf(out, HOT_TEXT_MAX, "(#%08x)", line->hash);
+    buffer_deinit(&json);
+}
+
+static int by_rate(const void *a, const void *b)
+{
+    double left = ((const struct hot_line *)a)->requests;
+    double right = ((const struct hot_line *)b)->requests;
+    return (left < right) - (left > right);
+}
+
+/* The most asked for of each table and kind; of several with one text the first. */
+static bool is_shown(const struct hot_line *lines, size_t at, const char *text)
+{
+    char other[HOT_TEXT_MAX + 8];
+    int before = 0;
+    for (size_t i = 0; i < at && before < HOT_SHOWN; i++) {
+        if (lines[i].key.kind != lines[at].key.kind || strcmp(lines[i].name, lines[at].name) != 0)
+            continue;
+        hot_text(&lines[i], other);
+        if (strcmp(other, text) == 0)
+            return false;
+        before++;
+    }
+    return before < HOT_SHOWN;
+}
+
+static void report_line(const struct hot_line *line, const char *text, const struct output *output)
+{
+    char labels[TABLE_NAME_MAX + HOT_TEXT_MAX + 60];
+    (void)snprintf(labels, sizeof labels, "table=\"%s\",kind=\"%s\",key=\"%s\"", line->name,
+                   line->key.kind == ENTRY_ITEM ? "item" : "query", text);
+    say(output, "cache_hot_key_requests_per_second", "gauge",
+        "The keys that are asked for most, at least so often; a Query by its values.", labels,
+        line->requests);
+    say(output, "cache_hot_key_hits_per_second", "gauge",
+        "How often of that the cache had the answer.", labels, line->hits);
+}
+
+static void report_hot(struct cache *cache, const struct output *output)
+{
+    struct hot_line *lines = calloc(HOT_LINES_MAX, sizeof *lines);
+    uint64_t now_us = atomic_load_explicit(&cache->house_now_us, memory_order_relaxed);
+    size_t count = 0;
+    if (lines == NULL)
+        return;
+    mutex_lock(&cache->lanes_lock);
+    for (struct cache_lane *lane = cache->lanes; lane != NULL; lane = lane->next)
+        count = hot_merge(&lane->hot, now_us, lines, count, HOT_LINES_MAX);
+    mutex_unlock(&cache->lanes_lock);
+    qsort(lines, count, sizeof *lines, by_rate);
+    for (size_t i = 0; i < count; i++) {
+        char text[HOT_TEXT_MAX + 8];
+        hot_text(&lines[i], text);
+        if (is_shown(lines, i, text))
+            report_line(&lines[i], text, output);
+    }
+    free(lines);
 }
 
 struct shard_sums {
@@ -165,6 +255,7 @@ void cache_report(struct backend *backend, report_fn report, void *arg)
     struct output output = {report, arg};
     report_lanes(cache, &output);
     report_misses(cache, &output);
+    report_hot(cache, &output);
     report_shards(cache, &output);
     report_memory(cache, &output);
     say(&output, "cache_epoch_lag_seconds", "gauge",

@@ -33,6 +33,11 @@ void mutex_lock(struct mutex *mutex) NO_THREAD_ANALYSIS
     ensure(pthread_mutex_lock(&mutex->sleep) == 0);
 }
 
+bool mutex_try(struct mutex *mutex) NO_THREAD_ANALYSIS
+{
+    return pthread_mutex_trylock(&mutex->sleep) == 0;
+}
+
 void mutex_unlock(struct mutex *mutex) NO_THREAD_ANALYSIS
 {
     ensure(pthread_mutex_unlock(&mutex->sleep) == 0);

@@ -7,6 +7,7 @@
 #include "protocol/attributes.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 
 struct CAPABILITY("mutex") mutex {
     pthread_mutex_t sleep;
@@ -15,4 +16,6 @@ struct CAPABILITY("mutex") mutex {
 void mutex_init(struct mutex *mutex);
 void mutex_deinit(struct mutex *mutex);
 void mutex_lock(struct mutex *mutex) ACQUIRES(*mutex);
+/* Without waiting: false if somebody has it. */
+MUST_CHECK bool mutex_try(struct mutex *mutex) TRY_ACQUIRES(true, *mutex);
 void mutex_unlock(struct mutex *mutex) RELEASES(*mutex);

@@ -156,6 +156,27 @@ class Serving(Outside):
         stats = client.call(native.STATS, {})
         self.assertEqual(stats['requests_total{table="Shop",operation="PutItem",verdict="none"}'], 10)
 
+    def test_hot_keys_and_reasons_of_misses_are_told(self):
+        client = self.begin()
+        self.fill(client)
+        deadline = time.monotonic() + 20
+        told = {}
+        label = r'table="Shop",kind="item",key="{\"p\":\"c\",\"s\":\"o1\"}"'
+        name = "cache_hot_key_requests_per_second{" + label + "}"
+        while name not in told and time.monotonic() < deadline:
+            for _ in range(300):
+                self.get(client, "o1")
+            told = client.call(native.STATS, {})
+        self.assertIn(name, told)
+        self.assertIn("cache_hot_key_hits_per_second{" + label + "}", told)
+        self.get(client, "none")
+        self.get(client, "o1", CONSISTENT=True)
+        page = self.page("/metrics")[1]
+        rate = re.search(r"\nmudax_cache_hot_key_requests_per_second" + re.escape("{" + label + "}") + " (.*)\n", page)
+        self.assertGreater(float(rate.group(1)), 10)
+        self.assertIn('mudax_cache_miss_reasons_total{table="Shop",kind="item",reason="cold"} 1\n', page)
+        self.assertIn('mudax_cache_miss_reasons_total{table="Shop",kind="item",reason="consistent_read"} 1\n', page)
+
     def test_a_purge_is_seen_by_the_next_read(self):
         client = self.begin()
         self.fill(client)
