@@ -13,7 +13,7 @@ uint8_t *entry_key_begin(uint8_t *key, enum entry_kind kind, uint32_t table_id)
 
 static size_t chunk_room(const struct memory *memory)
 {
-    return memory_slot_max(memory) - offsetof(struct chunk, data);
+    return memory_chunk_size(memory) - offsetof(struct chunk, data);
 }
 
 /* What stands between key and body. */
@@ -48,19 +48,22 @@ static size_t aligned_for_handle(size_t size)
 
 static struct split split_of(const struct memory *memory, size_t head_size, size_t body_size)
 {
-    size_t slot_max = memory_slot_max(memory), room = chunk_room(memory);
-    if (head_size + body_size <= slot_max)
+    size_t head_max = memory_chunk_size(memory), room = chunk_room(memory);
+    if (head_size + body_size <= head_max)
         return (struct split){.head_slot = head_size + body_size, .in_head = body_size};
+    if (body_size == 0) /* a long key */
+        return (struct split){.head_slot = head_size};
     head_size = aligned_for_handle(head_size) + sizeof(uint32_t);
-    size_t chunks = (body_size - (slot_max - head_size) + room - 1) / room;
+    size_t head_room = head_size < head_max ? head_max - head_size : 0;
+    size_t chunks = body_size <= head_room ? 1 : (body_size - head_room + room - 1) / room;
     size_t in_head = body_size > chunks * room ? body_size - chunks * room : 0;
     return (struct split){.head_slot = head_size + in_head, .in_head = in_head, .chunks = chunks};
 }
 
-static size_t slots_size(const struct memory *memory, size_t head_size, size_t body_size)
+/* Bytes of slots. */
+static size_t split_size(const struct memory *memory, struct split split)
 {
-    struct split split = split_of(memory, head_size, body_size);
-    return memory_slot_size(memory, split.head_slot) + split.chunks * memory_slot_max(memory);
+    return memory_slot_size(memory, split.head_slot) + split.chunks * memory_chunk_size(memory);
 }
 
 size_t entry_size_needed(const struct memory *memory, const struct entry_source *source)
@@ -70,7 +73,7 @@ size_t entry_size_needed(const struct memory *memory, const struct entry_source 
         source->interval.high.size >= PAGE_HIGH_NONE ||
         aligned_for_handle(head_size) + sizeof(uint32_t) > memory_slot_max(memory))
         return 0;
-    return slots_size(memory, head_size, source->body.size);
+    return split_size(memory, split_of(memory, head_size, source->body.size));
 }
 
 static struct split split_of_entry(const struct memory *memory, const struct entry *entry)
@@ -81,8 +84,7 @@ static struct split split_of_entry(const struct memory *memory, const struct ent
 
 size_t entry_size(const struct memory *memory, const struct entry *entry)
 {
-    struct split split = split_of_entry(memory, entry);
-    return memory_slot_size(memory, split.head_slot) + split.chunks * memory_slot_max(memory);
+    return split_size(memory, split_of_entry(memory, entry));
 }
 
 static const uint8_t *front_of(const struct entry *entry)
@@ -143,7 +145,7 @@ static bool chunks_make(struct memory *memory, const struct entry *owner, struct
     uint32_t next = 0;
     for (size_t left = split->chunks; left > 0; left--) {
         size_t begin = split->in_head + (left - 1) * room;
-        struct chunk *chunk = memory_alloc(memory, memory_slot_max(memory));
+        struct chunk *chunk = memory_alloc(memory, memory_chunk_size(memory));
         if (chunk == NULL) {
             chunks_drop(memory, next);
             return false;
@@ -235,7 +237,7 @@ void entry_chunks_pass(struct memory *memory, struct entry *entry, const struct 
 struct chunk *entry_chunk_move(struct memory *memory, struct entry *entry,
                                const struct chunk *chunk)
 {
-    struct chunk *copy = memory_alloc_kept(memory, memory_slot_max(memory));
+    struct chunk *copy = memory_alloc_kept(memory, memory_chunk_size(memory));
     if (copy == NULL)
         return NULL;
     _Atomic(uint32_t) *link = chunks_of(entry);
@@ -294,7 +296,7 @@ void entry_mark_retired(struct memory *memory, struct entry *entry)
     size_t size = memory_slot_size(memory, split.head_slot);
     uint32_t handle = own_chunk(entry);
     while (handle != 0) {
-        size += memory_slot_max(memory);
+        size += memory_chunk_size(memory);
         struct chunk *chunk = memory_at(memory, handle);
         handle = next_chunk(chunk);
         atomic_store_explicit(&chunk->flags, SLOT_DEAD, memory_order_release);

@@ -9,7 +9,8 @@ enum run_state { RUN_FREE, RUN_PARTIAL, RUN_FULL, RUN_EVACUATING };
 
 enum {
     SLOT_NONE = UINT16_MAX,
-    HEAP_OVERHEAD = 16,    /* what the allocator adds to a block */
+    HEAP_OVERHEAD = 16, /* what the allocator adds to a block */
+    CHUNKS_OF_RUN = 4,
     PARTIAL_SCAN_MAX = 64, /* runs looked at for the emptiest */
     TRIM_MAX = 16,         /* runs a call */
     KEPT_FRACTION = 256,   /* of the runs: see kept_runs; two at least */
@@ -61,6 +62,7 @@ static void classes_init(struct memory *memory)
         }
     }
     memory->class_count = count;
+    memory->chunk_class = memory->class_by_units[run_size / CHUNKS_OF_RUN / SLOT_UNIT];
 }
 
 bool memory_open(struct memory *memory, size_t budget, size_t kept_back)

@@ -55,7 +55,7 @@ struct memory {
     size_t kept_back; /* part of the budget for lanes and policies, so that they always find room */
     size_t kept_runs; /* bytes of runs for indexes to grow into, and for what moves */
     uint32_t run_count;
-    uint8_t class_count;
+    uint8_t class_count, chunk_class;
     uint8_t class_by_units[SLOT_MAX / SLOT_UNIT + 1];
 
     /* Guarded by lock. */
@@ -125,6 +125,13 @@ bool memory_populate(struct memory *memory, size_t ahead);
 static inline uint32_t memory_slot_max(const struct memory *memory)
 {
     return memory->classes[memory->class_count - 1].slot_size;
+}
+
+/* Slots that parts of large values take. Of a run they are a quarter at most: what is near a whole
+ * one, or a third of one, would be rounded up by so much. */
+static inline uint32_t memory_chunk_size(const struct memory *memory)
+{
+    return memory->classes[memory->chunk_class].slot_size;
 }
 
 /* What a slot of `size` bytes really takes. */

@@ -3,7 +3,7 @@
 #include "protocol/ensure.h"
 
 enum {
-    EVICT_MAX = 8,          /* entries a fill */
+    EVICT_MAX = 8,          /* entries under one lock */
     EVACUATE_LIVE_MAX = 64, /* slots in use of a run that a fill empties itself */
     FREE_COUNT_MAX = 64,    /* retired things freed between two tries */
     HOUSE_EVICT_MAX = 256,  /* entries a call */
@@ -73,13 +73,13 @@ static size_t evict_some(struct cache *cache, struct reclaimer *reclaimer, struc
     return bytes;
 }
 
-/* Evicts until `bytes_wanted` are there, within the bound of a fill of `size` bytes: at most eight
- * entries or twice what it takes, whichever is more. Returns the bytes. */
+/* Evicts until `bytes_wanted` are there, within the bound of a fill of `size` bytes: twice what it
+ * takes, a few entries under one lock. Returns the bytes. */
 static size_t evict_for(struct cache_lane *lane, struct shard *shard, size_t size, unsigned kind,
                         size_t bytes_wanted)
 {
     size_t wanted = bytes_wanted < 2 * size ? bytes_wanted : 2 * size, evicted = 0;
-    for (int i = 0; evicted < wanted && i < EVICT_MAX; i++) {
+    while (evicted < wanted) {
         size_t more = evict_some(lane->cache, lane->reclaimer, shard, evictable(lane->cache, kind),
                                  EVICT_MAX, wanted - evicted);
         if (more == 0)
@@ -193,9 +193,10 @@ static bool is_allowed(struct cache_lane *lane, struct shard *shard,
 static bool gather_runs(struct cache_lane *lane, size_t size)
 {
     size_t runs = size / lane->cache->memory.run_size + 1, done = 0;
-    while (done < runs && evacuate(lane->cache, lane->reclaimer, EVACUATE_LIVE_MAX))
+    while (done < runs && evacuate(lane->cache, lane->reclaimer, EVACUATE_LIVE_MAX)) {
+        reclaim_poll(lane->reclaimer, FREE_COUNT_MAX);
         done++;
-    reclaim_poll(lane->reclaimer, FREE_COUNT_MAX);
+    }
     return done != 0;
 }
 
@@ -208,15 +209,20 @@ static struct entry *make_with_room(struct cache_lane *lane, struct shard *shard
     unsigned kind = entry_kind(source->probe);
     size_t free_wanted = size > cache->reserve_bytes ? size : cache->reserve_bytes;
     size_t wanted = missing(cache, free_wanted), evicted = 0;
-    for (int round = 0; round < ROUNDS_MAX && evicted < 2 * size; round++) {
+    size_t run_size = cache->memory.run_size;
+    size_t enough = 2 * size > run_size ? 2 * size : run_size;
+    size_t step = size < run_size                ? size
+                  : size / ROUNDS_MAX > run_size ? size / ROUNDS_MAX
+                                                 : run_size;
+    for (int round = 0; round < ROUNDS_MAX && evicted < enough; round++) {
         evicted += evict_for(lane, shard, size, kind, wanted);
-        reclaim_poll(lane->reclaimer, FREE_COUNT_MAX);
+        reclaim_poll(lane->reclaimer, FREE_COUNT_MAX + (uint32_t)(wanted / SLOT_MIN));
         struct entry *entry = entry_make(&cache->memory, source);
         if (entry == NULL && gather_runs(lane, size))
             entry = entry_make(&cache->memory, source);
         if (entry != NULL)
             return entry;
-        wanted = size;
+        wanted = step;
     }
     size_t slot = size < memory_slot_max(&cache->memory) ? size : memory_slot_max(&cache->memory);
     evict_in_class(lane, shard, slot, kind);

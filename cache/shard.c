@@ -207,5 +207,5 @@ void shard_relocate_chunk(struct shard *shard, struct reclaimer *reclaimer, stru
     if (entry_chunk_move(shard->memory, entry, chunk) == NULL)
         shard_remove(shard, reclaimer, entry, SHARD_EVICTED);
     else
-        reclaim_slot(reclaimer, chunk, memory_slot_max(shard->memory));
+        reclaim_slot(reclaimer, chunk, memory_chunk_size(shard->memory));
 }

@@ -24,7 +24,7 @@ enum mode { OBJECTS, BYTES, MEMORY };
 struct options {
     const char *traces, *only, *tsv;
     enum cache_eviction eviction;
-    bool with_models;
+    bool with_models, is_by_mean;
     uint32_t entry_bytes;
     double mean_max, worst_max; /* percent and points; 0: no bound */
 };
@@ -40,14 +40,18 @@ struct outcome {
 
 /* ---- one point ---- */
 
-static uint64_t held(const struct replay_options *replay, const struct replay_result *result)
+static uint64_t held(const struct replay_options *replay, const struct replay_result *result,
+                     bool is_by_mean)
 {
+    if (is_by_mean)
+        return (uint64_t)(replay->sizes == NULL ? result->entries_mean
+                                                : result->payload_mean / replay->scale);
     return replay->sizes == NULL ? result->entries_max : result->payload_max / replay->scale;
 }
 
 /* Replays with budgets nearer and nearer to where the cache holds, at its fullest moment, as much
  * as the capacity says and no more. Leaves what came nearest from below. */
-static bool find_budget(struct replay_options *replay, uint64_t capacity,
+static bool find_budget(struct replay_options *replay, uint64_t capacity, bool is_by_mean,
                         struct replay_result *result)
 {
     /* A little below, so that what comes out is not just above. */
@@ -61,7 +65,7 @@ static bool find_budget(struct replay_options *replay, uint64_t capacity,
         replay->budget = budget < low ? (size_t)low : (size_t)budget;
         if (!replay_run(replay, &now))
             return false;
-        uint64_t most = held(replay, &now);
+        uint64_t most = held(replay, &now, is_by_mean);
         if (most <= capacity && most >= best) {
             best = most;
             best_budget = replay->budget;
@@ -100,10 +104,10 @@ static bool run_point(const struct options *options, enum mode mode, const struc
         replay.sizes = mode == BYTES ? trace->sizes : NULL;
         replay.scale = mode == BYTES ? scale_for(capacity, SIZED_TOTAL_MIN, 1)
                                      : scale_for(capacity, TOTAL_MIN, options->entry_bytes);
-        is_ok = find_budget(&replay, capacity, &outcome->result);
+        is_ok = find_budget(&replay, capacity, options->is_by_mean, &outcome->result);
     }
     outcome->budget = replay.budget;
-    outcome->held = (double)held(&replay, &outcome->result);
+    outcome->held = (double)held(&replay, &outcome->result, options->is_by_mean);
     outcome->miss = (double)outcome->result.misses / (double)trace->count;
     for (size_t i = 0; options->with_models && i < model_count; i++)
         if (mode == BYTES || !models[i].is_for_bytes_only)
@@ -131,16 +135,22 @@ static void print_head(const struct reference *reference, FILE *tsv)
     (void)printf("%-13s %10s %6s", "trace", "capacity", "cache");
     for (size_t i = 0; i < reference->column_count; i++)
         (void)printf(" %7s", reference->columns[i]);
-    (void)printf("  held/cap  evac  not-kept  B/item\n");
+    (void)printf("  held/cap  evac  not-kept  B/item  tables\n");
     if (tsv == NULL)
         return;
     (void)fprintf(tsv, "trace\tcapacity\tmiss\tbudget\theld_entries\theld_bytes\tevacuations\t"
-                       "not_kept\toverhead_per_item");
+                       "not_kept\toverhead_per_item\ttables_per_item");
     for (size_t i = 0; i < model_count; i++)
         (void)fprintf(tsv, "\tmodel_%s", models[i].name);
     for (size_t i = 0; i < reference->column_count; i++)
         (void)fprintf(tsv, "\tref_%s", reference->columns[i]);
     (void)fprintf(tsv, "\n");
+}
+
+/* Index, ghosts and all that is not entries, by entry. */
+static double tables(const struct replay_result *result)
+{
+    return result->entries == 0 ? 0 : (result->overhead + result->index) / result->entries;
 }
 
 /* Memory of an entry beyond key and value, at the end. */
@@ -157,15 +167,15 @@ static void print_point(const struct reference *reference, const struct outcome 
                  100 * outcome->miss);
     for (size_t i = 0; i < reference->column_count; i++)
         (void)printf(" %7.2f", 100 * point->miss[i]);
-    (void)printf("  %8.4f %5.0f %9.0f %7.1f\n", outcome->held / (double)point->capacity,
-                 result->evacuations, result->not_kept, overhead(result));
+    (void)printf("  %8.4f %7.0f %8.0f %7.1f %7.1f\n", outcome->held / (double)point->capacity,
+                 result->evacuations, result->not_kept, overhead(result), tables(result));
     (void)fflush(stdout);
     if (tsv == NULL)
         return;
-    (void)fprintf(tsv, "%s\t%llu\t%.6f\t%zu\t%llu\t%llu\t%.0f\t%.0f\t%.1f", point->trace,
+    (void)fprintf(tsv, "%s\t%llu\t%.6f\t%zu\t%llu\t%llu\t%.0f\t%.0f\t%.1f\t%.1f", point->trace,
                   (unsigned long long)point->capacity, outcome->miss, outcome->budget,
                   (unsigned long long)result->entries_max, (unsigned long long)result->payload_max,
-                  result->evacuations, result->not_kept, overhead(result));
+                  result->evacuations, result->not_kept, overhead(result), tables(result));
     for (size_t i = 0; i < model_count; i++)
         if (outcome->model_miss[i] != 0)
             (void)fprintf(tsv, "\t%.6f", outcome->model_miss[i]);
@@ -285,6 +295,8 @@ static void usage(FILE *out)
                   "  --only NAME,...    these traces only\n"
                   "  --eviction NAME    cas3 (default) or s3fifo\n"
                   "  --models           replay plain models of published policies, too\n"
+                  "  --by-mean          the capacity is what is held on average since it was full, "
+                  "not at most\n"
                   "  --entry-bytes N    objects: key and value of each (960)\n"
                   "  --tsv FILE         the report for machines\n"
                   "  --mean-max P       fail if the mean miss ratio is above P %%\n"
@@ -305,6 +317,9 @@ static bool read_option(struct options *options, int option)
         options->eviction =
             strcmp(optarg, "s3fifo") == 0 ? CACHE_EVICTION_S3FIFO : CACHE_EVICTION_CAS3;
         return strcmp(optarg, "s3fifo") == 0 || strcmp(optarg, "cas3") == 0;
+    case 'a':
+        options->is_by_mean = true;
+        return true;
     case 'm':
         options->with_models = true;
         return true;
@@ -327,15 +342,12 @@ static bool read_option(struct options *options, int option)
 
 int main(int argument_count, char **arguments)
 {
-    static const struct option names[] = {{"traces", required_argument, NULL, 't'},
-                                          {"only", required_argument, NULL, 'o'},
-                                          {"eviction", required_argument, NULL, 'e'},
-                                          {"models", no_argument, NULL, 'm'},
-                                          {"entry-bytes", required_argument, NULL, 'b'},
-                                          {"tsv", required_argument, NULL, 'f'},
-                                          {"mean-max", required_argument, NULL, 'M'},
-                                          {"worst-max", required_argument, NULL, 'W'},
-                                          {0}};
+    static const struct option names[] = {
+        {"traces", required_argument, NULL, 't'},    {"only", required_argument, NULL, 'o'},
+        {"eviction", required_argument, NULL, 'e'},  {"models", no_argument, NULL, 'm'},
+        {"by-mean", no_argument, NULL, 'a'},         {"entry-bytes", required_argument, NULL, 'b'},
+        {"tsv", required_argument, NULL, 'f'},       {"mean-max", required_argument, NULL, 'M'},
+        {"worst-max", required_argument, NULL, 'W'}, {0}};
     struct options options = {.traces = "../shared/traces", .entry_bytes = ENTRY_BYTES};
     bool is_ok = true;
     for (int option;

@@ -8,8 +8,8 @@ enum {
     KEY_SIZE = 8,
     VALUE_MAX = 400 << 20, /* beyond what any cache keeps; never written, so never resident */
     ARENA_MAX = 512 << 20,
-    LOOK_EVERY = 64,        /* requests between two looks at what is held */
-    HOUSEKEEP_EVERY = 1000, /* requests; at a tenth of a second as few as 10,000 a second */
+    LOOK_EVERY = 64,         /* requests between two looks at what is held */
+    HOUSEKEEP_EVERY = 10000, /* requests: a tenth of a second of 100,000 a second */
     HOUSEKEEP_MAX = 100,
     NOW_US = 1000000,
 };
@@ -95,6 +95,8 @@ static const struct wanted_figure figures[] = {
     {"cache_entry_bytes", offsetof(struct replay_result, entry_bytes)},
     {"cache_used_bytes", offsetof(struct replay_result, used)},
     {"cache_overhead_bytes", offsetof(struct replay_result, overhead)},
+    {"cache_index_bytes", offsetof(struct replay_result, index)},
+    {"cache_evictions_total", offsetof(struct replay_result, evictions)},
     {"cache_evacuations_total", offsetof(struct replay_result, evacuations)},
     {"cache_fills_dropped_total", offsetof(struct replay_result, not_kept)},
 };
@@ -112,7 +114,8 @@ static void add_figure(void *arg, const struct metric *metric, const char *label
             *figure(arg, &figures[i]) += value;
 }
 
-static void look(struct backend *cache, struct replay_result *result)
+/* looks  how often it was looked while full */
+static void look(struct backend *cache, struct replay_result *result, double *looks)
 {
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
         *figure(result, &figures[i]) = 0;
@@ -121,6 +124,11 @@ static void look(struct backend *cache, struct replay_result *result)
         result->entries_max = (uint64_t)result->entries;
     if ((uint64_t)result->payload > result->payload_max)
         result->payload_max = (uint64_t)result->payload;
+    if (result->evictions == 0)
+        return;
+    ++*looks;
+    result->entries_mean += (result->entries - result->entries_mean) / *looks;
+    result->payload_mean += (result->payload - result->payload_mean) / *looks;
 }
 
 /* ---- requests ---- */
@@ -208,6 +216,7 @@ bool replay_run(const struct replay_options *options, struct replay_result *resu
     struct client *client = calloc(1, sizeof *client);
     uint8_t *values = calloc(1, VALUE_MAX);
     bool is_ok = client != NULL && values != NULL && client_open(client, options, values);
+    double looks = 0;
     *result = (struct replay_result){0};
     for (size_t i = 0; is_ok && i < options->trace->count; i++) {
         uint32_t id = options->trace->ids[i];
@@ -217,7 +226,7 @@ bool replay_run(const struct replay_options *options, struct replay_result *resu
             for (int more = 0; more < HOUSEKEEP_MAX && cache_housekeep(client->cache, NOW_US);)
                 more++;
         if (i % LOOK_EVERY == 0 || i + 1 == options->trace->count)
-            look(client->cache, result);
+            look(client->cache, result, &looks);
     }
     if (!is_ok)
         (void)fprintf(stderr, "bench-trace: cannot open a cache of %zu bytes\n", options->budget);

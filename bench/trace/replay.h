@@ -19,9 +19,11 @@ struct replay_result {
     uint64_t misses;
     /* The most at any moment that was looked at, after a request was done. */
     uint64_t entries_max, payload_max;
+    /* The mean of those moments since something was evicted for the first time. */
+    double entries_mean, payload_mean;
     /* At the end. */
-    double entries, payload, entry_bytes, used, overhead;
-    double evacuations, not_kept;
+    double entries, payload, entry_bytes, used, overhead, index;
+    double evictions, evacuations, not_kept;
 };
 
 /* False, with a message on stderr, if the cache cannot be opened. */

@@ -304,6 +304,71 @@ static void memory_follows_the_sizes_that_are_asked_for(void **state)
     rig_close(&rig);
 }
 
+static void one_giant_after_many_small_ones_is_kept(void **state)
+{
+    (void)state;
+    static uint8_t giant[300000];
+    struct rig rig;
+    rig_open(&rig, 2 << 20);
+    for (uint64_t i = 0; i < 20000; i++)
+        (void)rig_get(&rig, i, body_of(60));
+    assert_int_equal(rig_get(&rig, 100000, bytes_of(giant, sizeof giant)), VERDICT_MISS);
+    assert_int_equal(rig_get(&rig, 100000, BYTES_NONE), VERDICT_HIT);
+    assert_int_equal(rig_figure(&rig, "cache_fills_dropped_total", NULL), 0);
+    rig_close(&rig);
+}
+
+static void many_small_ones_after_giants_are_kept(void **state)
+{
+    (void)state;
+    static uint8_t giant[300000];
+    struct rig rig;
+    rig_open(&rig, 2 << 20);
+    for (uint64_t i = 0; i < 20; i++)
+        (void)rig_get(&rig, i, bytes_of(giant, sizeof giant));
+    for (uint64_t i = 100000; i < 106000; i++)
+        (void)rig_get(&rig, i, body_of(60));
+    unsigned kept = 0;
+    for (uint64_t i = 100000; i < 106000; i++)
+        kept += rig_get(&rig, i, body_of(60)) == VERDICT_HIT;
+    assert_int_equal(kept, 6000);
+    rig_close(&rig);
+}
+
+/* Bytes that tell whose they are and where they stand. */
+static void write_body(uint8_t *body, size_t size, uint64_t number)
+{
+    for (size_t i = 0; i < size; i++)
+        body[i] = (uint8_t)(number * 31 + i * 7 + i / 251);
+}
+
+static void large_values_stay_whole_while_their_parts_move(void **state)
+{
+    (void)state;
+    enum { LARGE = 12, ROUNDS = 400, BODY_MAX = 50000 };
+    static uint8_t body[BODY_MAX];
+    struct rig rig;
+    rig_open(&rig, 2 << 20);
+    unsigned hits = 0;
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        for (uint64_t i = 0; i < LARGE; i++) { /* of all lengths round multiples of a chunk */
+            size_t size = 1000 + i * 4000 + i * 13;
+            write_body(body, size, i);
+            hits += rig_get(&rig, i, bytes_of(body, size)) == VERDICT_HIT;
+            assert_true(bytes_equal(rig.call.reply.body, bytes_of(body, size)));
+        }
+        for (uint64_t i = 0; i < 40; i++) {
+            size_t size = 100 + (round * 40 + i) * 7919 % 7000;
+            (void)rig_get(&rig, 1000 + round * 40 + i, bytes_of(body, size));
+        }
+        if (round % 8 == 0)
+            rig_keep_house(&rig);
+    }
+    assert_true(hits > LARGE * ROUNDS / 2);
+    assert_true(rig_figure(&rig, "cache_evacuations_total", NULL) > 1000);
+    rig_close(&rig);
+}
+
 static void runs_that_are_given_up_keep_what_is_in_use(void **state)
 {
     (void)state;
@@ -552,6 +617,9 @@ int main(void)
         cmocka_unit_test(full_cache_takes_new_items),
         cmocka_unit_test(full_cache_knows_what_it_evicted_lately),
         cmocka_unit_test(memory_follows_the_sizes_that_are_asked_for),
+        cmocka_unit_test(one_giant_after_many_small_ones_is_kept),
+        cmocka_unit_test(many_small_ones_after_giants_are_kept),
+        cmocka_unit_test(large_values_stay_whole_while_their_parts_move),
         cmocka_unit_test(runs_that_are_given_up_keep_what_is_in_use),
         cmocka_unit_test(too_large_a_page_needs_a_second_sight),
         cmocka_unit_test(items_do_not_push_pages_below_their_floor),

@@ -226,8 +226,8 @@ static void small_queue_overflows_into_the_main_one_until_something_has_to_go(vo
         add(&rig, ENTRY_ITEM, id, 200);
     const struct size_class *class = class_of(&rig, 200);
     size_t both = class->small.bytes + class->main.bytes;
-    assert_true(class->small.bytes <= both / 10);
-    assert_true(class->small.bytes >= both / 10 - 512);
+    assert_true(class->small.bytes <= both * 8 / 100);
+    assert_true(class->small.bytes >= both * 8 / 100 - 512);
     assert_non_null(victim(&rig));
     size_t main = class->main.bytes;
     for (uint32_t id = 1000; id < 1100; id++)
@@ -262,7 +262,7 @@ static void share_of_the_small_queue_follows_what_is_asked_for_again(void **stat
     while (next_id < 500)
         add(&rig, ENTRY_ITEM, next_id++, 200);
     const struct size_class *class = class_of(&rig, 200);
-    assert_true(class->small_share == 0.10);
+    assert_true(class->small_share == 0.08);
     for (int i = 0; i < 2000; i++) {
         uint32_t id = evict_from(&rig, false, &next_id);
         add(&rig, ENTRY_ITEM, id, 200);
@@ -302,7 +302,7 @@ static void a_write_says_nothing_about_the_share(void **state)
         policy_touch(entry);
         rig.policy->ops->remove(rig.policy, entry, POLICY_WRITTEN);
     }
-    assert_true(class_of(&rig, 200)->small_share == 0.10);
+    assert_true(class_of(&rig, 200)->small_share == 0.08);
     rig_close(&rig);
 }
 
