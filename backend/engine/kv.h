@@ -86,7 +86,9 @@ struct kv_commit {
     size_t write_count;
     struct kv_counter *counters;
     size_t counter_count;
-    struct kv_range *drops; /* gone with the commit, or after it at the store's leisure */
+    /* Gone with the commit, or after it at the store's leisure: nobody reads ranges in them again.
+     */
+    struct kv_range *drops;
     size_t drop_count;
     kv_recompute_fn recompute; /* NULL: a change is a conflict */
 
