@@ -237,6 +237,7 @@ void entry_chunks_pass(struct memory *memory, struct entry *entry, const struct 
 struct chunk *entry_chunk_move(struct memory *memory, struct entry *entry,
                                const struct chunk *chunk)
 {
+    ensure(chunk != NULL);
     struct chunk *copy = memory_alloc_kept(memory, memory_chunk_size(memory));
     if (copy == NULL)
         return NULL;

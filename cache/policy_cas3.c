@@ -9,7 +9,7 @@
 
 enum {
     GHOST_SMALL_PERCENT = 90, /* of the resident entries of the class */
-    GHOST_MAIN_PERCENT = 18, /* 15 to 25 are level, but for single traces */
+    GHOST_MAIN_PERCENT = 18,  /* 15 to 25 are level, but for single traces */
     /* One, not two as in S3-FIFO: 0.4 points less misses where sizes differ, level where not. */
     PROMOTE_HITS = 1,
 };
