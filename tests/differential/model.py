@@ -380,13 +380,17 @@ class Table:
         names = [name for name, _ in keys[1:]] + ([name for name, _ in self.keys] if index else [])
         return sorted(found, key=lambda item: [order(item[name]) for name in names])
 
+    def held(self, index):
+        """The names of what an index holds of an item; None: all."""
+        kept = self.indexes[index]["project"]
+        if kept == "ALL":
+            return None
+        return {name for name, _ in self.keys + self.indexes[index]["keys"]} | set(kept if kept != "KEYS_ONLY" else ())
+
     def projected(self, item, index):
         """An item as an index holds it."""
-        kept = self.indexes[index]["project"] if index else "ALL"
-        if kept == "ALL":
-            return item
-        names = {name for name, _ in self.keys + self.indexes[index]["keys"]} | set(kept if kept != "KEYS_ONLY" else ())
-        return {name: value for name, value in item.items() if name in names}
+        held = self.held(index) if index else None
+        return item if held is None else {name: value for name, value in item.items() if name in held}
 
     def shown(self, item, read):
         """An item as Select and ProjectionExpression want it."""
@@ -401,8 +405,13 @@ class Table:
         index = self.indexes.get(read.get("index"))
         if read.get("paths") and overlap(read["paths"]):
             raise invalid()
-        if index and not index["local"] and (
-                read.get("consistent") or read.get("select") == "ALL_ATTRIBUTES" and index["project"] != "ALL"):
+        if not index or index["local"]:
+            return
+        if read.get("consistent") or read.get("select") == "ALL_ATTRIBUTES" and index["project"] != "ALL":
+            raise invalid()
+        held = self.held(read["index"])
+        wanted = read.get("paths", []) + (paths_of(read["filter"]) if read.get("filter") else [])
+        if held is not None and any(path[0] not in held for path in wanted):
             raise invalid()
 
     def end_key(self, item, index):
