@@ -83,6 +83,8 @@ show() { # title, then a mudax command; its result is cut short, its verdict is 
 customer='{":p": {"S": "c#12345"}}'
 get=(get-item --table-name OnlineShop --key '{"PK": {"S": "c#12345"}, "SK": {"S": "c#12345"}}')
 query=(query --table-name OnlineShop --key-condition-expression 'PK = :p' --expression-attribute-values "$customer")
+index=(query --table-name OnlineShop --index-name GSI1 --key-condition-expression '#p = :p'
+    --expression-attribute-names '{"#p": "GSI1-PK"}' --expression-attribute-values '{":p": {"S": "sh#98765"}}')
 # A new order on every run, so that the count of items shows that the Query is fresh.
 order=$(date +%s)
 put=(put-item --table-name OnlineShop --item
@@ -98,20 +100,23 @@ tour() { # URL
     echo "  PutItem of an order of that customer"
     show "the same Query, at once:" "${query[@]}" --url "$1"
     printf '  %-34s%s\n' "items in the result:" "$(grep -c '"SK"' "$state/result.json")"
+    show "Query of an index, first time:" "${index[@]}" --url "$1"
+    show "Query of an index, again:" "${index[@]}" --url "$1"
+    printf '  %-34s%s\n' "items of the shipment:" "$(grep -c '"SK"' "$state/result.json")"
 }
 
 stop_daemon "$state/mudaxd.pid"
 stop_daemon "$state/far.pid"
 echo "starting mudaxd on loopback, data in $state/data"
 start_daemon mudaxd "$url" --listen "$url" --listen admin://127.0.0.1:8112 --store "rocksdb:$state/data"
-mudax import "$model" --without-indexes --url "$url"
+mudax import "$model" --url "$url"
 switch_cache_on mudaxd
 echo "from the embedded store:"
 tour "$url"
 
 echo "the same before a store that is 4 ms away (memory:?delay=4ms):"
 start_daemon far "$far_url" --listen "$far_url" --store 'memory:?delay=4ms'
-mudax import "$model" --without-indexes --url "$far_url"
+mudax import "$model" --url "$far_url"
 switch_cache_on far
 tour "$far_url"
 stop_daemon "$state/far.pid" >/dev/null

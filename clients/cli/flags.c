@@ -1,16 +1,19 @@
 #include "clients/cli/flags.h"
 
+#include "clients/cli/shorthand.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum kind {
     KIND_TEXT,
-    KIND_COUNT,
-    KIND_SWITCH, /* also --no-... */
-    KIND_ITEM,   /* DynamoDB JSON */
-    KIND_PLAIN,  /* JSON object, or name=value,name=value */
-    KIND_LIST,   /* JSON array, or name=value,name=value, several of them */
+    KIND_COUNT,   /* from 1 */
+    KIND_NATURAL, /* from 0 */
+    KIND_SWITCH,  /* also --no-... */
+    KIND_ITEM,    /* DynamoDB JSON, or shorthand */
+    KIND_PLAIN,   /* JSON object, or shorthand */
+    KIND_LIST,    /* JSON array, or shorthand, several of them */
 };
 
 struct flag_row {
@@ -20,6 +23,7 @@ struct flag_row {
 
 static const struct flag_row rows[FLAGS] = {
     [FLAG_TABLE_NAME] = {"--table-name", "TableName", "TEXT", "name of the table", KIND_TEXT},
+    [FLAG_INDEX_NAME] = {"--index-name", "IndexName", "TEXT", "an index of the table", KIND_TEXT},
     [FLAG_KEY] = {"--key", "Key", "JSON", "the key attributes: {\"id\": {\"S\": \"7\"}}",
                   KIND_ITEM},
     [FLAG_ITEM] = {"--item", "Item", "JSON", "the whole item", KIND_ITEM},
@@ -43,8 +47,27 @@ static const struct flag_row rows[FLAGS] = {
                                     "show only these attributes: \"a, b.c, d[0]\"", KIND_TEXT},
     [FLAG_RETURN_VALUES] = {"--return-values", "ReturnValues", "TEXT",
                             "NONE, ALL_OLD, UPDATED_OLD, ALL_NEW or UPDATED_NEW", KIND_TEXT},
-    [FLAG_SELECT] = {"--select", "Select", "TEXT", "ALL_ATTRIBUTES, SPECIFIC_ATTRIBUTES or COUNT",
+    [FLAG_RETURN_VALUES_ON_CONDITION_CHECK_FAILURE] =
+        {"--return-values-on-condition-check-failure", "ReturnValuesOnConditionCheckFailure",
+         "TEXT", "NONE or ALL_OLD: the item that fails the condition", KIND_TEXT},
+    [FLAG_RETURN_CONSUMED_CAPACITY] = {"--return-consumed-capacity", "ReturnConsumedCapacity",
+                                       "TEXT", "NONE, TOTAL or INDEXES", KIND_TEXT},
+    [FLAG_REQUEST_ITEMS] = {"--request-items", "RequestItems", "JSON",
+                            "{\"TABLE\": {\"Keys\": [KEY, ...]}} or "
+                            "{\"TABLE\": [{\"PutRequest\": {\"Item\": ITEM}}, ...]}",
+                            KIND_PLAIN},
+    [FLAG_TRANSACT_ITEMS] = {"--transact-items", "TransactItems", "JSON",
+                             "[{\"Put\": {\"TableName\": ..., \"Item\": ITEM}}, ...]", KIND_LIST},
+    [FLAG_CLIENT_REQUEST_TOKEN] = {"--client-request-token", "ClientRequestToken", "TEXT",
+                                   "the same for ten minutes is done once; else a random one",
+                                   KIND_TEXT},
+    [FLAG_SELECT] = {"--select", "Select", "TEXT",
+                     "ALL_ATTRIBUTES, ALL_PROJECTED_ATTRIBUTES, SPECIFIC_ATTRIBUTES or COUNT",
                      KIND_TEXT},
+    [FLAG_SEGMENT] = {"--segment", "Segment", "NUMBER", "from 0: this part of --total-segments",
+                      KIND_NATURAL},
+    [FLAG_TOTAL_SEGMENTS] = {"--total-segments", "TotalSegments", "NUMBER",
+                             "parts of the table that are read side by side", KIND_COUNT},
     [FLAG_SCAN_INDEX_FORWARD] = {"--scan-index-forward", "ScanIndexForward", "",
                                  "ascending (the default); --no-scan-index-forward: descending",
                                  KIND_SWITCH},
@@ -70,11 +93,23 @@ static const struct flag_row rows[FLAGS] = {
                                           "DeletionProtectionEnabled", "",
                                           "refuse delete-table; also --no-...", KIND_SWITCH},
     [FLAG_GLOBAL_SECONDARY_INDEXES] = {"--global-secondary-indexes", "GlobalSecondaryIndexes",
-                                       "LIST", "passed to the daemon", KIND_LIST},
+                                       "LIST",
+                                       "IndexName=I,KeySchema=[{AttributeName=a,KeyType=HASH}],"
+                                       "Projection={ProjectionType=ALL} ...",
+                                       KIND_LIST},
     [FLAG_LOCAL_SECONDARY_INDEXES] = {"--local-secondary-indexes", "LocalSecondaryIndexes", "LIST",
-                                      "passed to the daemon", KIND_LIST},
-    [FLAG_WITHOUT_INDEXES] = {"--without-indexes", NULL, "",
-                              "leave secondary indexes out instead of refusing", KIND_SWITCH},
+                                      "likewise", KIND_LIST},
+    [FLAG_GLOBAL_SECONDARY_INDEX_UPDATES] =
+        {"--global-secondary-index-updates", "GlobalSecondaryIndexUpdates", "LIST",
+         "Create={IndexName=I,...}, Update={...} or Delete={IndexName=I}", KIND_LIST},
+    [FLAG_TIME_TO_LIVE_SPECIFICATION] = {"--time-to-live-specification", "TimeToLiveSpecification",
+                                         "MAP", "Enabled=true,AttributeName=until", KIND_PLAIN},
+    [FLAG_WITHOUT_INDEXES] = {"--without-indexes", NULL, "", "leave the secondary indexes out",
+                              KIND_SWITCH},
+    [FLAG_DEFINITION] = {"--definition", NULL, "",
+                         "begin with what the table is, so that an import can make it",
+                         KIND_SWITCH},
+    [FLAG_OUTPUT] = {"--output", NULL, "FILE", "write there instead of standard output", KIND_TEXT},
     [FLAG_CLI_INPUT_JSON] = {"--cli-input-json", NULL, "JSON",
                              "all of these as one object: {\"TableName\": ...}", KIND_PLAIN},
     [FLAG_URL] = {"--url", NULL, "URL",
@@ -135,37 +170,6 @@ static bool refuse(enum flag flag, const char *why)
     return false;
 }
 
-/* Shorthand has no types: what reads as a number is meant as one only where DynamoDB wants one. */
-static struct mudax_value *shorthand_value(const char *name, const char *text)
-{
-    size_t size = strlen(name);
-    bool is_number = size > 5 && strcmp(name + size - 5, "Units") == 0;
-    return is_number ? mudax_number(text) : mudax_string(text);
-}
-
-/* name=value,name=value; NULL if it is not that. */
-static struct mudax_value *read_shorthand(const char *word)
-{
-    struct mudax_value *map = mudax_map();
-    char *copy = strdup(word);
-    char *rest = copy;
-    bool is_right = copy != NULL;
-    while (is_right && rest != NULL) {
-        char *pair = strsep(&rest, ",");
-        char *equals = strchr(pair, '=');
-        is_right = equals != NULL && equals != pair;
-        if (!is_right)
-            break;
-        *equals = '\0';
-        is_right = mudax_put(map, pair, shorthand_value(pair, equals + 1));
-    }
-    free(copy);
-    if (is_right)
-        return map;
-    mudax_free(map);
-    return NULL;
-}
-
 /* JSON of any kind: the reader takes objects only, so it gets one. */
 static struct mudax_value *read_array(const char *text, struct mudax_error *error)
 {
@@ -186,20 +190,41 @@ static char first_letter(const char *text)
     return text[strspn(text, " \t\r\n")];
 }
 
+struct mudax_value *reread_item(const struct mudax_value *plain, struct mudax_error *error)
+{
+    char *text = mudax_to_plain_json(plain, 0);
+    struct mudax_value *item = NULL;
+    if (text == NULL)
+        (void)snprintf(error->text, sizeof error->text, "expected a JSON object");
+    else
+        item = mudax_from_json(text, strlen(text), error);
+    free(text);
+    return item;
+}
+
+static struct mudax_value *read_short_map(bool is_item, const char *text, struct mudax_error *error)
+{
+    struct mudax_value *plain = shorthand_read(text);
+    (void)snprintf(error->text, sizeof error->text, "expected a JSON object or NAME=VALUE,...");
+    if (!is_item || plain == NULL)
+        return plain;
+    struct mudax_value *item = reread_item(plain, error);
+    mudax_free(plain);
+    return item;
+}
+
 static bool read_map(enum flag flag, const char *word, struct argument *out)
 {
     struct mudax_error error = {.text = "no memory"};
     char *text = load_text(word);
     if (text == NULL)
         return false;
-    if (rows[flag].kind == KIND_ITEM) {
-        out->value = mudax_from_json(text, strlen(text), &error);
-    } else if (first_letter(text) == '{') {
-        out->value = mudax_from_plain_json(text, strlen(text), &error);
-    } else {
-        (void)snprintf(error.text, sizeof error.text, "expected a JSON object or NAME=VALUE,...");
-        out->value = read_shorthand(text);
-    }
+    bool is_item = rows[flag].kind == KIND_ITEM;
+    if (first_letter(text) != '{')
+        out->value = read_short_map(is_item, text, &error);
+    else
+        out->value =
+            (is_item ? mudax_from_json : mudax_from_plain_json)(text, strlen(text), &error);
     free(text);
     return out->value != NULL || refuse(flag, error.text);
 }
@@ -220,7 +245,7 @@ static int read_list(enum flag flag, int count, char **words, struct argument *o
     out->value = mudax_list();
     int used = 0;
     while (used < count && strncmp(words[used], "--", 2) != 0)
-        if (!mudax_append(out->value, read_shorthand(words[used++])))
+        if (!mudax_append(out->value, shorthand_read(words[used++])))
             return refuse(flag, error.text);
     return used;
 }
@@ -229,8 +254,11 @@ static bool read_count(enum flag flag, const char *word, struct argument *out)
 {
     char *end;
     unsigned long count = strtoul(word, &end, 10);
-    if (word[0] < '0' || word[0] > '9' || *end != '\0' || count == 0 || count > INT32_MAX)
-        return refuse(flag, "expected a number from 1 to 2147483647");
+    bool is_natural = rows[flag].kind == KIND_NATURAL;
+    if (word[0] < '0' || word[0] > '9' || *end != '\0' || (count == 0 && !is_natural) ||
+        count > INT32_MAX)
+        return refuse(flag, is_natural ? "expected a number from 0 to 2147483647"
+                                       : "expected a number from 1 to 2147483647");
     out->count = (uint32_t)count;
     return true;
 }
@@ -243,6 +271,7 @@ static int read_value(enum flag flag, int count, char **words, struct argument *
         out->text = load_text(words[0]);
         return out->text != NULL;
     case KIND_COUNT:
+    case KIND_NATURAL:
         return read_count(flag, words[0], out);
     case KIND_ITEM:
     case KIND_PLAIN:
@@ -264,15 +293,6 @@ static char *copy_text(const struct mudax_value *value)
     return mudax_type(value) == MUDAX_S ? strndup(text, size) : NULL;
 }
 
-/* Attribute values were read as ordinary JSON; written out, they are DynamoDB JSON. */
-static struct mudax_value *reread_item(const struct mudax_value *plain, struct mudax_error *error)
-{
-    char *text = mudax_to_plain_json(plain, 0);
-    struct mudax_value *item = text == NULL ? NULL : mudax_from_json(text, strlen(text), error);
-    free(text);
-    return item;
-}
-
 static bool take_member(enum flag flag, const struct mudax_value *value, struct argument *out)
 {
     struct mudax_error error = {.text = "has another type in --cli-input-json"};
@@ -283,9 +303,12 @@ static bool take_member(enum flag flag, const struct mudax_value *value, struct 
         out->text = copy_text(value);
         return out->text != NULL || refuse(flag, error.text);
     case KIND_COUNT:
-        out->count =
-            mudax_as_int(value, &count) && count > 0 && count <= INT32_MAX ? (uint32_t)count : 0;
-        return out->count != 0 || refuse(flag, error.text);
+    case KIND_NATURAL:
+        if (!mudax_as_int(value, &count) || count < (rows[flag].kind == KIND_COUNT) ||
+            count > INT32_MAX)
+            return refuse(flag, error.text);
+        out->count = (uint32_t)count;
+        return true;
     case KIND_SWITCH:
         out->truth = mudax_truth(value);
         return mudax_type(value) == MUDAX_BOOL || refuse(flag, error.text);
@@ -301,7 +324,7 @@ static bool take_member(enum flag flag, const struct mudax_value *value, struct 
 }
 
 /* Flags go before the members of the object. */
-static bool take_members(uint32_t allowed, struct arguments *out)
+static bool take_members(uint64_t allowed, struct arguments *out)
 {
     const struct mudax_value *input = out->of[FLAG_CLI_INPUT_JSON].value;
     for (size_t i = 0; i < mudax_count(input); i++) {
@@ -326,7 +349,7 @@ static bool take_members(uint32_t allowed, struct arguments *out)
 /* ---- all words ---- */
 
 /* FLAGS if there is none of that name. `truth` is false for --no-... */
-static int find_flag(const char *word, uint32_t allowed, bool *truth)
+static int find_flag(const char *word, uint64_t allowed, bool *truth)
 {
     *truth = true;
     if (strcmp(word, "--max-items") == 0)
@@ -346,7 +369,7 @@ static int find_flag(const char *word, uint32_t allowed, bool *truth)
 }
 
 /* One flag with its value at words[0]; returns how many words, 0: a message is written. */
-static int read_flag(int count, char **words, uint32_t allowed, struct arguments *out)
+static int read_flag(int count, char **words, uint64_t allowed, struct arguments *out)
 {
     bool truth;
     int flag = find_flag(words[0], allowed, &truth);
@@ -371,7 +394,14 @@ static int read_flag(int count, char **words, uint32_t allowed, struct arguments
     return used == 0 ? 0 : used + 1;
 }
 
-bool arguments_read(int count, char **words, uint32_t allowed, bool takes_file,
+int flag_words(const char *word, uint64_t allowed)
+{
+    bool truth;
+    int flag = find_flag(word, allowed, &truth);
+    return flag == FLAGS ? 0 : rows[flag].kind == KIND_SWITCH ? 1 : 2;
+}
+
+bool arguments_read(int count, char **words, uint64_t allowed, bool takes_file,
                     struct arguments *out)
 {
     *out = (struct arguments){0};

@@ -8,6 +8,7 @@
 
 enum flag {
     FLAG_TABLE_NAME,
+    FLAG_INDEX_NAME,
     FLAG_KEY,
     FLAG_ITEM,
     FLAG_CONSISTENT_READ,
@@ -19,7 +20,14 @@ enum flag {
     FLAG_FILTER_EXPRESSION,
     FLAG_PROJECTION_EXPRESSION,
     FLAG_RETURN_VALUES,
+    FLAG_RETURN_VALUES_ON_CONDITION_CHECK_FAILURE,
+    FLAG_RETURN_CONSUMED_CAPACITY,
+    FLAG_REQUEST_ITEMS,
+    FLAG_TRANSACT_ITEMS,
+    FLAG_CLIENT_REQUEST_TOKEN,
     FLAG_SELECT,
+    FLAG_SEGMENT,
+    FLAG_TOTAL_SEGMENTS,
     FLAG_SCAN_INDEX_FORWARD,
     FLAG_LIMIT,
     FLAG_EXCLUSIVE_START_KEY,
@@ -33,14 +41,18 @@ enum flag {
     FLAG_DELETION_PROTECTION_ENABLED,
     FLAG_GLOBAL_SECONDARY_INDEXES,
     FLAG_LOCAL_SECONDARY_INDEXES,
+    FLAG_GLOBAL_SECONDARY_INDEX_UPDATES,
+    FLAG_TIME_TO_LIVE_SPECIFICATION,
     FLAG_WITHOUT_INDEXES,
+    FLAG_DEFINITION,
+    FLAG_OUTPUT,
     FLAG_CLI_INPUT_JSON,
     FLAG_URL,
     FLAG_TIMEOUT,
     FLAG_VERDICT,
     FLAGS,
 };
-#define FLAG_BIT(flag) (1u << (flag))
+#define FLAG_BIT(flag) (UINT64_C(1) << (flag))
 
 struct argument {
     bool is_given;
@@ -65,6 +77,13 @@ const char *flag_member(enum flag flag);      /* "TableName"; NULL: not of Dynam
  * allowed  bits of the flags that the verb has
  * takes_file  the verb has one word without a flag
  * False: a message is written. The arguments are to be freed either way. */
-bool arguments_read(int count, char **words, uint32_t allowed, bool takes_file,
+bool arguments_read(int count, char **words, uint64_t allowed, bool takes_file,
                     struct arguments *out);
 void arguments_free(struct arguments *arguments);
+
+/* How many words the flag at words[0] is made of, with its value; 0: it is none of `allowed`. */
+int flag_words(const char *word, uint64_t allowed);
+
+/* Attribute values that were read as ordinary JSON, read again as DynamoDB JSON. NULL: `error` says
+ * why. */
+struct mudax_value *reread_item(const struct mudax_value *plain, struct mudax_error *error);

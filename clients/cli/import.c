@@ -1,41 +1,261 @@
 #include "clients/cli/import.h"
 
+#include "clients/cli/loader.h"
+#include "clients/cli/model.h"
 #include "clients/cli/output.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-enum {
-    IN_FLIGHT = 128, /* well below what the daemon takes of one connection */
-    TRIES_MAX = 10,
-    PROGRESS_MS = 200,
+/* ---- where items come from ---- */
+
+struct items {
+    /* A model's. */
+    const struct mudax_value *list;
+    size_t at;
+    /* Lines, the next of which may be read already. */
+    FILE *file;
+    char *line;
+    size_t room, size, number;
+    bool is_read;
 };
 
-/* One table under import. */
-struct import {
-    struct mudax_pipe *pipe;
-    const char *table;
-    uint32_t timeout_ms;
-    size_t done;
-    struct mudax_error error; /* the first that ended it; code MUDAX_OK: none */
-};
-
-/* One item on its way. */
-struct item_put {
-    struct import *import;
-    struct mudax_value *item; /* owned */
-    int tries;
-};
-
-static uint64_t now_ms(void)
+static const char *skip_space(const char *at)
 {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return at + strspn(at, " \t\r\n");
 }
+
+/* The value of an object whose first member, or only one, has this name, and all that follows up to
+ * the last brace. NULL: it has not. Cheaper than reading the object, and as deep as items are. */
+static const char *find_inner(const char *line, const char *name, size_t *size)
+{
+    size_t name_size = strlen(name), end = strlen(line);
+    const char *at = skip_space(line);
+    if (*at != '{')
+        return NULL;
+    at = skip_space(at + 1);
+    if (*at != '"' || strncmp(at + 1, name, name_size) != 0 || at[name_size + 1] != '"')
+        return NULL;
+    at = skip_space(at + name_size + 2);
+    if (*at != ':')
+        return NULL;
+    at = skip_space(at + 1);
+    while (end > 0 && strchr(" \t\r\n", line[end - 1]) != NULL)
+        end--;
+    if (*at != '{' || line[end - 1] != '}')
+        return NULL;
+    *size = (size_t)(line + end - 1 - at);
+    return at;
+}
+
+/* An item may itself have an attribute Item, so that both forms are tried. */
+static struct mudax_value *read_item(const char *line, struct mudax_error *error)
+{
+    size_t size;
+    const char *inner = find_inner(line, "Item", &size);
+    struct mudax_value *item = inner == NULL ? NULL : mudax_from_json(inner, size, error);
+    struct mudax_error own_error;
+    if (item == NULL)
+        item = mudax_from_json(line, strlen(line), inner == NULL ? error : &own_error);
+    return item;
+}
+
+/* False at the end of the file. Empty lines are passed over. */
+static bool read_line(struct items *items)
+{
+    bool was_read = items->is_read;
+    items->is_read = false;
+    while (!was_read) {
+        ssize_t got = getline(&items->line, &items->room, items->file);
+        if (got < 0)
+            return false;
+        items->number++;
+        items->size = (size_t)got;
+        was_read = *skip_space(items->line) != '\0';
+    }
+    return true;
+}
+
+/* The next item; NULL with code MUDAX_OK in `error` at the end.
+ * size  bytes of its text */
+static struct mudax_value *next_item(struct items *items, size_t *size, struct mudax_error *error)
+{
+    char text[sizeof error->text];
+    char *json = NULL;
+    struct mudax_value *item;
+    *error = (struct mudax_error){.code = MUDAX_OK};
+    if (items->file != NULL ? !read_line(items) : items->at == mudax_count(items->list))
+        return NULL;
+    if (items->file != NULL) {
+        item = read_item(items->line, error);
+        *size = items->size;
+    } else {
+        json = mudax_to_plain_json(mudax_at(items->list, items->at++), 0);
+        *size = json == NULL ? 0 : strlen(json);
+        item = mudax_from_json(json == NULL ? "" : json, *size, error);
+        free(json);
+    }
+    if (item != NULL || error->code == MUDAX_OK)
+        return item;
+    memcpy(text, error->text, sizeof text);
+    (void)snprintf(error->text, sizeof error->text, "%s %zu: %.200s",
+                   items->file != NULL ? "line" : "item",
+                   items->file != NULL ? items->number : items->at, text);
+    return NULL;
+}
+
+static int load_items(const struct import_options *options, const char *table, struct items *items,
+                      size_t *done)
+{
+    struct loader_options loader_options = {.url = options->url,
+                                            .table = table,
+                                            .timeout_ms = options->timeout_ms,
+                                            .count = mudax_count(items->list)};
+    struct load load;
+    struct mudax_error error;
+    struct loader *loader = loader_open(&loader_options, &load);
+    if (loader == NULL)
+        return report_error(&load.error, load.operation);
+    size_t size;
+    struct mudax_value *item;
+    do
+        item = next_item(items, &size, &error);
+    while (item != NULL && loader_put(loader, item, size));
+    loader_close(&loader, &load);
+    *done = load.done;
+    if (load.error.code == MUDAX_OK && error.code != MUDAX_OK)
+        load.error = error;
+    return load.error.code == MUDAX_OK ? 0 : load_report(&load, table);
+}
+
+/* ---- tables ---- */
+
+static size_t count_indexes(const struct mudax_value *definition)
+{
+    return mudax_count(mudax_get(definition, "GlobalSecondaryIndexes")) +
+           mudax_count(mudax_get(definition, "LocalSecondaryIndexes"));
+}
+
+static bool is_text(const struct mudax_value *value, const char *text, size_t size)
+{
+    size_t own_size;
+    const char *own = mudax_text(value, &own_size);
+    return own != NULL && own_size == size && memcmp(own, text, size) == 0;
+}
+
+/* Those of AttributeDefinitions that the table's own key needs: others are refused. */
+static struct mudax_value *own_types(const struct mudax_value *definition)
+{
+    const struct mudax_value *all = mudax_get(definition, "AttributeDefinitions");
+    const struct mudax_value *keys = mudax_get(definition, "KeySchema");
+    struct mudax_value *types = mudax_list();
+    for (size_t i = 0; i < mudax_count(all); i++) {
+        size_t size;
+        const char *name = mudax_text(mudax_get(mudax_at(all, i), "AttributeName"), &size);
+        for (size_t k = 0; k < mudax_count(keys); k++)
+            if (name != NULL &&
+                is_text(mudax_get(mudax_at(keys, k), "AttributeName"), name, size) &&
+                !mudax_append(types, mudax_copy(mudax_at(all, i))))
+                return types; /* spoilt */
+    }
+    return types;
+}
+
+/* A copy, with or without its indexes.
+ * name  another name, or NULL */
+static struct mudax_value *copy_definition(const struct mudax_value *definition, const char *name,
+                                           bool without_indexes)
+{
+    static const char *const members[] = {
+        "TableName",   "AttributeDefinitions",      "KeySchema",
+        "BillingMode", "ProvisionedThroughput",     "GlobalSecondaryIndexes",
+        "TableClass",  "DeletionProtectionEnabled", "LocalSecondaryIndexes"};
+    struct mudax_value *copy = mudax_map();
+    bool is_right = copy != NULL;
+    for (size_t i = 0; i < sizeof members / sizeof members[0] && is_right; i++) {
+        bool is_index = strstr(members[i], "Indexes") != NULL;
+        const struct mudax_value *value = mudax_get(definition, members[i]);
+        if (value != NULL && !(is_index && without_indexes))
+            is_right = mudax_put(copy, members[i], mudax_copy(value));
+    }
+    if (is_right && without_indexes)
+        is_right = mudax_put(copy, "AttributeDefinitions", own_types(definition));
+    if (is_right && name != NULL)
+        is_right = mudax_put(copy, "TableName", mudax_string(name));
+    if (is_right)
+        return copy;
+    mudax_free(copy);
+    return NULL;
+}
+
+/* was_there  the table exists already; then it stays as it is */
+static int create_table(struct mudax *db, const struct mudax_value *definition, bool *was_there)
+{
+    struct mudax_request request = {.operation = MUDAX_CREATE_TABLE, .definition = definition};
+    struct mudax_error error;
+    int code = mudax_call(db, &request, NULL, &error);
+    *was_there = code == MUDAX_RESOURCE_IN_USE;
+    return code == MUDAX_OK || *was_there ? 0 : report_error(&error, "CreateTable");
+}
+
+static int set_time_to_live(struct mudax *db, const char *table,
+                            const struct mudax_value *specification)
+{
+    struct mudax_value *definition = mudax_map();
+    struct mudax_error error;
+    (void)mudax_put(definition, "TableName", mudax_string(table)); /* the call tells */
+    (void)mudax_put(definition, "TimeToLiveSpecification", mudax_copy(specification));
+    if (definition == NULL)
+        return report_no_memory();
+    struct mudax_request request = {.operation = MUDAX_UPDATE_TIME_TO_LIVE,
+                                    .definition = definition};
+    int code = mudax_call(db, &request, NULL, &error);
+    mudax_free(definition);
+    return code == MUDAX_OK ? 0 : report_error(&error, "UpdateTimeToLive");
+}
+
+static void report_done(const char *table, const char *made, size_t done, const char *indexes,
+                        uint64_t begun_us)
+{
+    char took[24];
+    (void)printf("%s: %s%zu items put%s, %s\n", table, made, done, indexes,
+                 format_time(now_us() - begun_us, took));
+}
+
+/* Makes the table, where it is missing, and puts the items.
+ * definition    with all its indexes
+ * time_to_live  NULL: nothing expires */
+static int import_table(struct mudax *db, const struct mudax_value *definition, const char *name,
+                        const struct mudax_value *time_to_live, struct items *items,
+                        const struct import_options *options)
+{
+    uint64_t begun_us = now_us();
+    struct mudax_value *copy = copy_definition(definition, name, options->without_indexes);
+    if (copy == NULL)
+        return report_no_memory();
+    bool was_there = false;
+    size_t done = 0;
+    int exit_code = create_table(db, copy, &was_there);
+    mudax_free(copy);
+    if (exit_code == 0 && !was_there && time_to_live != NULL)
+        exit_code = set_time_to_live(db, name, time_to_live);
+    if (exit_code == 0)
+        exit_code = load_items(options, name, items, &done);
+    if (exit_code != 0)
+        return exit_code;
+    char indexes[48] = "";
+    size_t count = count_indexes(definition);
+    bool is_told = count > 0 && (!was_there || options->without_indexes);
+    if (is_told)
+        (void)snprintf(indexes, sizeof indexes, ", %zu %s%s", count,
+                       count == 1 ? "index" : "indexes",
+                       options->without_indexes ? " left out" : "");
+    report_done(name, was_there ? "table was there, " : "table created, ", done, indexes, begun_us);
+    return 0;
+}
+
+/* ---- models ---- */
 
 /* A member that is a text, as a string of the caller's; NULL if it is not there. */
 static char *text_member(const struct mudax_value *map, const char *name)
@@ -46,267 +266,63 @@ static char *text_member(const struct mudax_value *map, const char *name)
     return mudax_type(value) == MUDAX_S ? strndup(text, size) : NULL;
 }
 
-/* ---- items ---- */
-
-static void submit_put(struct item_put *put);
-
-static void on_put(void *arg, const struct mudax_reply *reply, const struct mudax_error *error)
-{
-    struct item_put *put = arg;
-    struct import *import = put->import;
-    if (error != NULL && error->is_retryable && error->code < MUDAX_CONNECT_ERROR &&
-        put->tries < TRIES_MAX && import->error.code == MUDAX_OK) {
-        submit_put(put);
-        return;
-    }
-    if (reply != NULL)
-        import->done++;
-    else if (error != NULL && import->error.code == MUDAX_OK)
-        import->error = *error;
-    mudax_free(put->item);
-    free(put);
-}
-
-/* Takes over `put`. */
-static void submit_put(struct item_put *put)
-{
-    struct import *import = put->import;
-    struct mudax_error later; /* only the first is told */
-    struct mudax_error *error = import->error.code == MUDAX_OK ? &import->error : &later;
-    struct mudax_request request = {.operation = MUDAX_PUT_ITEM,
-                                    .table = import->table,
-                                    .item = put->item,
-                                    .timeout_ms = import->timeout_ms};
-    put->tries++;
-    if (mudax_pipe_submit(import->pipe, &request, on_put, put, error) == MUDAX_OK)
-        return;
-    mudax_free(put->item);
-    free(put);
-}
-
-static struct mudax_value *read_item(const struct mudax_value *plain, struct mudax_error *error)
-{
-    char *text = mudax_to_plain_json(plain, 0);
-    struct mudax_value *item = NULL;
-    if (text == NULL)
-        *error = (struct mudax_error){MUDAX_INVALID_REQUEST, "MudaxInvalidRequest",
-                                      "an item is no JSON object", false};
-    else
-        item = mudax_from_json(text, strlen(text), error);
-    free(text);
-    return item;
-}
-
-static void start_put(struct import *import, const struct mudax_value *plain)
-{
-    struct item_put *put = malloc(sizeof *put);
-    struct mudax_value *item = put == NULL ? NULL : read_item(plain, &import->error);
-    if (item == NULL) {
-        if (put == NULL)
-            import->error = (struct mudax_error){MUDAX_NO_MEMORY, "MudaxNoMemory",
-                                                 "This process has no memory left", false};
-        free(put);
-        return;
-    }
-    *put = (struct item_put){import, item, 0};
-    submit_put(put);
-}
-
-static void show_progress(const struct import *import, size_t count, uint64_t *shown_ms)
-{
-    if (!isatty(STDERR_FILENO) || now_ms() - *shown_ms < PROGRESS_MS)
-        return;
-    *shown_ms = now_ms();
-    (void)fprintf(stderr, "\r%s: %zu of %zu items", import->table, import->done, count);
-}
-
-/* Puts all items; import->error says whether that worked. */
-static void put_items(struct import *import, const struct mudax_value *items)
-{
-    size_t count = mudax_count(items);
-    uint64_t shown_ms = now_ms();
-    bool was_shown = false;
-    for (size_t i = 0; i < count && import->error.code == MUDAX_OK; i++) {
-        while (mudax_pipe_pending(import->pipe) >= IN_FLIGHT)
-            (void)mudax_pipe_wait(import->pipe, -1);
-        start_put(import, mudax_at(items, i));
-        uint64_t before_ms = shown_ms;
-        show_progress(import, count, &shown_ms);
-        was_shown |= shown_ms != before_ms;
-    }
-    while (mudax_pipe_pending(import->pipe) > 0)
-        (void)mudax_pipe_wait(import->pipe, -1);
-    if (was_shown)
-        (void)fputs("\r\033[K", stderr);
-}
-
-/* ---- tables ---- */
-
-/* Appends an attribute of the key to both lists of a table's definition. */
-static bool add_key(const struct mudax_value *attribute, const char *key_type,
-                    struct mudax_value *keys, struct mudax_value *types)
-{
-    struct mudax_value *key = mudax_map(), *type = mudax_map();
-    const struct mudax_value *name = mudax_get(attribute, "AttributeName");
-    bool is_right = mudax_put(key, "AttributeName", mudax_copy(name));
-    is_right &= mudax_put(key, "KeyType", mudax_string(key_type));
-    is_right &= mudax_put(type, "AttributeName", mudax_copy(name));
-    is_right &= mudax_put(type, "AttributeType", mudax_copy(mudax_get(attribute, "AttributeType")));
-    is_right &= mudax_append(keys, key);
-    is_right &= mudax_append(types, type);
-    return is_right;
-}
-
-static bool add_billing(struct mudax_value *definition, const struct mudax_value *table)
-{
-    const struct mudax_value *units =
-        mudax_get(mudax_get(table, "ProvisionedCapacitySettings"), "ProvisionedThroughput");
-    size_t size;
-    const char *mode = mudax_text(mudax_get(table, "BillingMode"), &size);
-    bool is_provisioned = units != NULL && size == 11 && memcmp(mode, "PROVISIONED", 11) == 0;
-    if (!is_provisioned)
-        return mudax_put(definition, "BillingMode", mudax_string("PAY_PER_REQUEST"));
-    return mudax_put(definition, "BillingMode", mudax_string("PROVISIONED")) &&
-           mudax_put(definition, "ProvisionedThroughput", mudax_copy(units));
-}
-
-/* NULL if the model does not say what is needed. */
-static struct mudax_value *make_definition(const struct mudax_value *table)
-{
-    const struct mudax_value *attributes = mudax_get(table, "KeyAttributes");
-    const struct mudax_value *sort = mudax_get(attributes, "SortKey");
-    struct mudax_value *definition = mudax_map(), *keys = mudax_list(), *types = mudax_list();
-    bool is_right = add_key(mudax_get(attributes, "PartitionKey"), "HASH", keys, types);
-    if (sort != NULL)
-        is_right &= add_key(sort, "RANGE", keys, types);
-    is_right &= mudax_put(definition, "TableName", mudax_copy(mudax_get(table, "TableName")));
-    is_right &= mudax_put(definition, "KeySchema", keys);
-    is_right &= mudax_put(definition, "AttributeDefinitions", types);
-    is_right &= add_billing(definition, table);
-    if (is_right)
-        return definition;
-    mudax_free(definition);
-    return NULL;
-}
-
-/* was_there  the table exists already */
-static int create_table(struct mudax *db, const struct mudax_value *table, const char *name,
-                        bool *was_there)
-{
-    struct mudax_value *definition = make_definition(table);
-    if (definition == NULL)
-        return report_usage("the model's table %s lacks a name, or a key with name and type", name);
-    struct mudax_request request = {.operation = MUDAX_CREATE_TABLE, .definition = definition};
-    struct mudax_error error;
-    int code = mudax_call(db, &request, NULL, &error);
-    mudax_free(definition);
-    *was_there = code == MUDAX_RESOURCE_IN_USE;
-    return code == MUDAX_OK || *was_there ? 0 : report_error(&error, "CreateTable");
-}
-
-static size_t count_indexes(const struct mudax_value *table)
-{
-    return mudax_count(mudax_get(table, "GlobalSecondaryIndexes")) +
-           mudax_count(mudax_get(table, "LocalSecondaryIndexes"));
-}
-
-static int put_table_items(const struct import_options *options, const char *name,
-                           const struct mudax_value *items, size_t *done)
-{
-    struct mudax_pipe_options pipe_options = {.in_flight_max = IN_FLIGHT,
-                                              .timeout_ms = options->timeout_ms};
-    struct import import = {.table = name, .timeout_ms = options->timeout_ms};
-    import.pipe = mudax_pipe_open(options->url, &pipe_options, &import.error);
-    if (import.pipe == NULL)
-        return report_error(&import.error, "PutItem");
-    put_items(&import, items);
-    mudax_pipe_close(&import.pipe);
-    *done = import.done;
-    if (import.error.code == MUDAX_OK)
-        return 0;
-    (void)fprintf(stderr,
-                  "%s: stopped after %zu of %zu items; import it again when this is right\n", name,
-                  import.done, mudax_count(items));
-    return report_error(&import.error, "PutItem");
-}
-
-static int import_table(struct mudax *db, const struct mudax_value *table, const char *name,
-                        const struct import_options *options)
-{
-    const struct mudax_value *items = mudax_get(table, "TableData");
-    uint64_t begun_ms = now_ms();
-    bool was_there = false;
-    size_t done = 0;
-    int exit_code = create_table(db, table, name, &was_there);
-    if (exit_code == 0 && mudax_count(items) > 0)
-        exit_code = put_table_items(options, name, items, &done);
-    if (exit_code != 0)
-        return exit_code;
-    char took[24], left_out[48] = "";
-    size_t indexes = count_indexes(table);
-    if (indexes > 0)
-        (void)snprintf(left_out, sizeof left_out, ", %zu %s left out", indexes,
-                       indexes == 1 ? "index" : "indexes");
-    (void)printf("%s: table %s, %zu items put%s, %s\n", name, was_there ? "was there" : "created",
-                 done, left_out, format_time((now_ms() - begun_ms) * 1000, took));
-    return 0;
-}
-
-/* ---- models ---- */
-
-static bool is_wanted(const char *name, const struct import_options *options)
-{
-    return options->table_name == NULL || strcmp(options->table_name, name) == 0;
-}
-
 /* Looks at the whole model before anything is touched. */
 static int check_model(const struct mudax_value *tables, const char *path,
                        const struct import_options *options)
 {
     size_t wanted = 0;
     if (mudax_type(tables) != MUDAX_L || mudax_count(tables) == 0)
-        return report_usage("%s is no NoSQL Workbench model: it has no list DataModel", path);
+        return report_usage("%s is no NoSQL Workbench model: it has no list DataModel; nor are its "
+                            "lines items",
+                            path);
     for (size_t i = 0; i < mudax_count(tables); i++) {
-        const struct mudax_value *table = mudax_at(tables, i);
-        char *name = text_member(table, "TableName");
+        char *name = text_member(mudax_at(tables, i), "TableName");
         if (name == NULL)
             return report_usage("%s: table %zu of the model has no TableName", path, i + 1);
-        int exit_code = 0;
-        wanted += is_wanted(name, options);
-        if (is_wanted(name, options) && count_indexes(table) > 0 && !options->without_indexes)
-            exit_code = report_usage(
-                "table %s has %zu secondary indexes, which mudax does not have; --without-indexes "
-                "imports the table and its items alone. Nothing was imported",
-                name, count_indexes(table));
+        wanted += options->table_name == NULL || strcmp(options->table_name, name) == 0;
         free(name);
-        if (exit_code != 0)
-            return exit_code;
     }
     return wanted > 0 ? 0 : report_usage("%s has no table %s", path, options->table_name);
 }
 
-static int import_tables(struct mudax *db, const struct mudax_value *tables,
-                         const struct import_options *options)
+static int import_model_table(struct mudax *db, const struct mudax_value *table, const char *name,
+                              const struct import_options *options)
+{
+    struct items items = {.list = mudax_get(table, "TableData")};
+    struct mudax_value *definition = model_definition(table);
+    if (definition == NULL)
+        return report_usage("the model's table %s lacks a name, or a key with name and type, or an "
+                            "index lacks one, or its Projection",
+                            name);
+    int exit_code = import_table(db, definition, name, NULL, &items, options);
+    mudax_free(definition);
+    return exit_code;
+}
+
+static int import_model(struct mudax *db, const struct mudax_value *tables,
+                        const struct import_options *options)
 {
     int exit_code = 0;
     for (size_t i = 0; i < mudax_count(tables) && exit_code == 0; i++) {
         char *name = text_member(mudax_at(tables, i), "TableName");
         if (name == NULL)
             return report_no_memory();
-        if (is_wanted(name, options))
-            exit_code = import_table(db, mudax_at(tables, i), name, options);
+        if (options->table_name == NULL || strcmp(options->table_name, name) == 0)
+            exit_code = import_model_table(db, mudax_at(tables, i), name, options);
         free(name);
     }
     return exit_code;
 }
 
-int import_model(struct mudax *db, const char *path, const struct import_options *options)
+/* What has been read of the file, and its rest. */
+static int import_whole(struct mudax *db, struct items *items, const char *path,
+                        const struct import_options *options)
 {
     size_t size;
-    char *text = read_file(path, &size);
-    if (text == NULL)
-        return EXIT_USAGE;
     struct mudax_error error;
+    char *text = read_stream(items->file, items->line, items->size, &size);
+    if (text == NULL)
+        return report_usage("the file %s cannot be read, or is too large", path);
     struct mudax_value *model = mudax_from_plain_json(text, size, &error);
     free(text);
     if (model == NULL)
@@ -314,7 +330,78 @@ int import_model(struct mudax *db, const char *path, const struct import_options
     const struct mudax_value *tables = mudax_get(model, "DataModel");
     int exit_code = check_model(tables, path, options);
     if (exit_code == 0)
-        exit_code = import_tables(db, tables, options);
+        exit_code = import_model(db, tables, options);
     mudax_free(model);
+    return exit_code;
+}
+
+/* ---- lines ---- */
+
+/* Lines that begin with what the table is. */
+static int import_defined(struct mudax *db, struct items *items, const char *path,
+                          const struct import_options *options)
+{
+    struct mudax_error error;
+    struct mudax_value *first = mudax_from_plain_json(items->line, items->size, &error);
+    if (first == NULL)
+        return report_usage("%s: %s", path, error.text);
+    const struct mudax_value *definition = mudax_get(first, "Table");
+    char *own_name = text_member(definition, "TableName");
+    const char *name = options->table_name != NULL ? options->table_name : own_name;
+    int exit_code;
+    if (name == NULL)
+        exit_code = report_usage("%s: its first line has a Table without TableName", path);
+    else
+        exit_code = import_table(db, definition, name, mudax_get(first, "TimeToLiveSpecification"),
+                                 items, options);
+    free(own_name);
+    mudax_free(first);
+    return exit_code;
+}
+
+/* Items alone, into a table that is there. */
+static int import_lines(struct items *items, const char *path, const struct import_options *options)
+{
+    uint64_t begun_us = now_us();
+    size_t done = 0;
+    if (options->table_name == NULL)
+        return report_usage(
+            "%s holds items and does not say of which table: --table-name is needed", path);
+    int exit_code = load_items(options, options->table_name, items, &done);
+    if (exit_code == 0)
+        report_done(options->table_name, "", done, "", begun_us);
+    return exit_code;
+}
+
+/* What the file is, its first line says. */
+static int import_stream(struct mudax *db, struct items *items, const char *path,
+                         const struct import_options *options)
+{
+    size_t size;
+    struct mudax_error error;
+    if (!read_line(items))
+        return ferror(items->file) != 0 ? report_usage("the file %s cannot be read", path)
+                                        : import_lines(items, path, options);
+    struct mudax_value *item = read_item(items->line, &error);
+    mudax_free(item);
+    if (item != NULL) {
+        items->is_read = true;
+        return import_lines(items, path, options);
+    }
+    return find_inner(items->line, "Table", &size) != NULL
+               ? import_defined(db, items, path, options)
+               : import_whole(db, items, path, options);
+}
+
+int import_file(struct mudax *db, const char *path, const struct import_options *options)
+{
+    struct items items = {.file = fopen(path, "rb")};
+    if (items.file == NULL)
+        return report_usage("the file %s cannot be read", path);
+    int exit_code = import_stream(db, &items, path, options);
+    if (exit_code == 0 && ferror(items.file) != 0)
+        exit_code = report_usage("the file %s could not be read to its end", path);
+    (void)fclose(items.file);
+    free(items.line);
     return exit_code;
 }

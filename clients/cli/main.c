@@ -1,119 +1,120 @@
 /* main.c - verbs: one table, and what each of them does. */
+#include "clients/cli/export.h"
 #include "clients/cli/flags.h"
 #include "clients/cli/import.h"
 #include "clients/cli/output.h"
+#include "clients/cli/parts.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { TIMEOUT_MS = 5000 };
 
 struct verb {
     const char *name, *operation_name, *help;
-    enum mudax_operation operation;                /* 0: import, which is no operation */
-    uint32_t required, allowed;                    /* bits of enum flag */
-    int (*print)(const struct mudax_reply *reply); /* NULL: nothing to print */
+    enum mudax_operation operation; /* 0: no operation, but `run` */
+    uint64_t required, allowed;     /* bits of enum flag */
+    int (*print)(const struct result *result);
+    int (*run)(struct mudax *db, const struct arguments *arguments);
 };
 
-enum {
-    ALWAYS = FLAG_BIT(FLAG_URL) | FLAG_BIT(FLAG_TIMEOUT),
-    TABLE = FLAG_BIT(FLAG_TABLE_NAME),
-    INPUT = FLAG_BIT(FLAG_CLI_INPUT_JSON),
-    READ = FLAG_BIT(FLAG_CONSISTENT_READ) | FLAG_BIT(FLAG_VERDICT) | INPUT,
-    DEFINITION = TABLE | FLAG_BIT(FLAG_ATTRIBUTE_DEFINITIONS) | FLAG_BIT(FLAG_KEY_SCHEMA) |
-                 FLAG_BIT(FLAG_BILLING_MODE) | FLAG_BIT(FLAG_PROVISIONED_THROUGHPUT) |
-                 FLAG_BIT(FLAG_TAGS) | FLAG_BIT(FLAG_TABLE_CLASS) |
-                 FLAG_BIT(FLAG_DELETION_PROTECTION_ENABLED) |
-                 FLAG_BIT(FLAG_GLOBAL_SECONDARY_INDEXES) | FLAG_BIT(FLAG_LOCAL_SECONDARY_INDEXES),
-};
+#define ALWAYS   (FLAG_BIT(FLAG_URL) | FLAG_BIT(FLAG_TIMEOUT))
+#define TABLE    FLAG_BIT(FLAG_TABLE_NAME)
+#define INPUT    FLAG_BIT(FLAG_CLI_INPUT_JSON)
+#define CAPACITY FLAG_BIT(FLAG_RETURN_CONSUMED_CAPACITY)
+#define READ                                                                                       \
+    (FLAG_BIT(FLAG_CONSISTENT_READ) | FLAG_BIT(FLAG_VERDICT) |                                     \
+     FLAG_BIT(FLAG_PROJECTION_EXPRESSION) | FLAG_BIT(FLAG_EXPRESSION_ATTRIBUTE_NAMES) | CAPACITY | \
+     INPUT)
+#define ALIASES                                                                                    \
+    (FLAG_BIT(FLAG_EXPRESSION_ATTRIBUTE_NAMES) | FLAG_BIT(FLAG_EXPRESSION_ATTRIBUTE_VALUES))
+#define PAGE                                                                                       \
+    (READ | FLAG_BIT(FLAG_EXPRESSION_ATTRIBUTE_VALUES) | FLAG_BIT(FLAG_INDEX_NAME) |               \
+     FLAG_BIT(FLAG_FILTER_EXPRESSION) | FLAG_BIT(FLAG_SELECT) | FLAG_BIT(FLAG_LIMIT) |             \
+     FLAG_BIT(FLAG_EXCLUSIVE_START_KEY))
+#define WRITE                                                                                      \
+    (FLAG_BIT(FLAG_CONDITION_EXPRESSION) | FLAG_BIT(FLAG_RETURN_VALUES) |                          \
+     FLAG_BIT(FLAG_RETURN_VALUES_ON_CONDITION_CHECK_FAILURE) | ALIASES | CAPACITY | INPUT)
+#define SETTINGS                                                                                   \
+    (FLAG_BIT(FLAG_ATTRIBUTE_DEFINITIONS) | FLAG_BIT(FLAG_BILLING_MODE) |                          \
+     FLAG_BIT(FLAG_PROVISIONED_THROUGHPUT) | FLAG_BIT(FLAG_TABLE_CLASS) |                          \
+     FLAG_BIT(FLAG_DELETION_PROTECTION_ENABLED))
+#define CREATION                                                                                   \
+    (SETTINGS | FLAG_BIT(FLAG_KEY_SCHEMA) | FLAG_BIT(FLAG_TAGS) |                                  \
+     FLAG_BIT(FLAG_GLOBAL_SECONDARY_INDEXES) | FLAG_BIT(FLAG_LOCAL_SECONDARY_INDEXES))
+#define CHANGE (SETTINGS | FLAG_BIT(FLAG_GLOBAL_SECONDARY_INDEX_UPDATES))
+/* What goes into a definition, by DynamoDB's names. */
+#define DEFINITION (TABLE | CREATION | CHANGE | FLAG_BIT(FLAG_TIME_TO_LIVE_SPECIFICATION))
 
-enum {
-    ALIASES =
-        FLAG_BIT(FLAG_EXPRESSION_ATTRIBUTE_NAMES) | FLAG_BIT(FLAG_EXPRESSION_ATTRIBUTE_VALUES),
-    WRITE = FLAG_BIT(FLAG_CONDITION_EXPRESSION) | FLAG_BIT(FLAG_RETURN_VALUES) | ALIASES | INPUT,
-};
-
-static int print_pong(const struct mudax_reply *reply)
-{
-    (void)reply;
-    (void)puts("PONG");
-    return 0;
-}
+static int run_import(struct mudax *db, const struct arguments *arguments);
+static int run_export(struct mudax *db, const struct arguments *arguments);
 
 static const struct verb verbs[] = {
-    {"ping", "Ping", "see whether the daemon answers", MUDAX_PING, 0, 0, print_pong},
-    {"get-item", "GetItem", "one item by its key", MUDAX_GET_ITEM, TABLE | FLAG_BIT(FLAG_KEY),
-     READ | FLAG_BIT(FLAG_PROJECTION_EXPRESSION) | FLAG_BIT(FLAG_EXPRESSION_ATTRIBUTE_NAMES),
-     print_item},
+    {"ping", "Ping", "see whether the daemon answers", MUDAX_PING, .print = print_pong},
+    {"get-item", "GetItem", "one item by its key", MUDAX_GET_ITEM, TABLE | FLAG_BIT(FLAG_KEY), READ,
+     .print = print_item},
     {"put-item", "PutItem", "write an item, whatever was there", MUDAX_PUT_ITEM,
-     TABLE | FLAG_BIT(FLAG_ITEM), WRITE, print_attributes},
+     TABLE | FLAG_BIT(FLAG_ITEM), WRITE, .print = print_attributes},
     {"delete-item", "DeleteItem", "delete an item by its key", MUDAX_DELETE_ITEM,
-     TABLE | FLAG_BIT(FLAG_KEY), WRITE, print_attributes},
+     TABLE | FLAG_BIT(FLAG_KEY), WRITE, .print = print_attributes},
     {"update-item", "UpdateItem", "change attributes of an item, which is made if need be",
      MUDAX_UPDATE_ITEM, TABLE | FLAG_BIT(FLAG_KEY), WRITE | FLAG_BIT(FLAG_UPDATE_EXPRESSION),
-     print_attributes},
+     .print = print_attributes},
     {"query", "Query", "one page of the items of a partition, in the order of their sort keys",
      MUDAX_QUERY, TABLE | FLAG_BIT(FLAG_KEY_CONDITION_EXPRESSION),
-     READ | ALIASES | FLAG_BIT(FLAG_FILTER_EXPRESSION) | FLAG_BIT(FLAG_PROJECTION_EXPRESSION) |
-         FLAG_BIT(FLAG_SELECT) | FLAG_BIT(FLAG_SCAN_INDEX_FORWARD) | FLAG_BIT(FLAG_LIMIT) |
-         FLAG_BIT(FLAG_EXCLUSIVE_START_KEY),
-     print_page},
-    {"create-table", "CreateTable", "make a table", MUDAX_CREATE_TABLE, TABLE, DEFINITION | INPUT,
-     print_description},
+     PAGE | FLAG_BIT(FLAG_SCAN_INDEX_FORWARD), .print = print_page},
+    {"scan", "Scan", "one page of the items of a table, or of an index", MUDAX_SCAN, TABLE,
+     PAGE | FLAG_BIT(FLAG_SEGMENT) | FLAG_BIT(FLAG_TOTAL_SEGMENTS), .print = print_page},
+    {"batch-get-item", "BatchGetItem", "up to 100 items by their keys", MUDAX_BATCH_GET_ITEM,
+     FLAG_BIT(FLAG_REQUEST_ITEMS), FLAG_BIT(FLAG_VERDICT) | CAPACITY | INPUT,
+     .print = print_batch_get},
+    {"batch-write-item", "BatchWriteItem", "put and delete up to 25 items", MUDAX_BATCH_WRITE_ITEM,
+     FLAG_BIT(FLAG_REQUEST_ITEMS), CAPACITY | INPUT, .print = print_batch_write},
+    {"transact-get-items", "TransactGetItems", "up to 100 items, all of one moment",
+     MUDAX_TRANSACT_GET_ITEMS, FLAG_BIT(FLAG_TRANSACT_ITEMS), CAPACITY | INPUT,
+     .print = print_transact_get},
+    {"transact-write-items", "TransactWriteItems", "up to 100 writes and checks, all or nothing",
+     MUDAX_TRANSACT_WRITE_ITEMS, FLAG_BIT(FLAG_TRANSACT_ITEMS),
+     FLAG_BIT(FLAG_CLIENT_REQUEST_TOKEN) | CAPACITY | INPUT, .print = print_transact_write},
+    {"create-table", "CreateTable", "make a table", MUDAX_CREATE_TABLE, TABLE, CREATION | INPUT,
+     .print = print_description},
     {"describe-table", "DescribeTable", "what a table is", MUDAX_DESCRIBE_TABLE, TABLE, INPUT,
-     print_description},
+     .print = print_description},
+    {"update-table", "UpdateTable", "add and remove global indexes; billing, protection",
+     MUDAX_UPDATE_TABLE, TABLE, CHANGE | INPUT, .print = print_description},
     {"list-tables", "ListTables", "names of the tables", MUDAX_LIST_TABLES, 0,
-     INPUT | FLAG_BIT(FLAG_LIMIT) | FLAG_BIT(FLAG_EXCLUSIVE_START_TABLE_NAME), print_description},
+     INPUT | FLAG_BIT(FLAG_LIMIT) | FLAG_BIT(FLAG_EXCLUSIVE_START_TABLE_NAME),
+     .print = print_description},
     {"delete-table", "DeleteTable", "delete a table with its items", MUDAX_DELETE_TABLE, TABLE,
-     INPUT, print_description},
-    {"stats", "Stats", "figures of the daemon", MUDAX_STATS, 0, 0, print_description},
-    {"import", "PutItem", "FILE: tables and items of a NoSQL Workbench model", 0, 0,
-     TABLE | FLAG_BIT(FLAG_WITHOUT_INDEXES), NULL},
+     INPUT, .print = print_description},
+    {"update-time-to-live", "UpdateTimeToLive", "let items expire, or no more",
+     MUDAX_UPDATE_TIME_TO_LIVE, TABLE | FLAG_BIT(FLAG_TIME_TO_LIVE_SPECIFICATION), INPUT,
+     .print = print_description},
+    {"describe-time-to-live", "DescribeTimeToLive", "whether items expire, and by what",
+     MUDAX_DESCRIBE_TIME_TO_LIVE, TABLE, INPUT, .print = print_description},
+    {"stats", "Stats", "figures of the daemon", MUDAX_STATS, .print = print_description},
+    {"import", "BatchWriteItem", "tables of a NoSQL Workbench model, or items, one a line", 0, 0,
+     TABLE | FLAG_BIT(FLAG_WITHOUT_INDEXES), .run = run_import},
+    {"export", "Scan", "all items of a table, one a line", 0, TABLE,
+     FLAG_BIT(FLAG_OUTPUT) | FLAG_BIT(FLAG_DEFINITION) | FLAG_BIT(FLAG_TOTAL_SEGMENTS),
+     .run = run_export},
 };
+static bool takes_file(const struct verb *verb)
+{
+    return verb->run == run_import;
+}
+
 enum { VERBS = sizeof verbs / sizeof verbs[0] };
 
-/* ---- messages ---- */
-
-int report_error(const struct mudax_error *error, const char *operation)
-{
-    if (error->code < MUDAX_CONNECT_ERROR) {
-        (void)fprintf(stderr, "\nAn error occurred (%s) when calling the %s operation: %s\n",
-                      error->name, operation, error->text);
-        return EXIT_SERVICE;
-    }
-    (void)fprintf(stderr, "\nmudax: %s: %s (%s)\n", operation, error->text, error->name);
-    return error->code == MUDAX_INVALID_REQUEST ? EXIT_USAGE : EXIT_CONNECTION;
-}
-
-int report_no_memory(void)
-{
-    (void)fputs("\nmudax: this process has no memory left\n", stderr);
-    return EXIT_CONNECTION;
-}
-
-int report_usage(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    (void)fputs("\nmudax: ", stderr);
-    (void)vfprintf(stderr, format, arguments); // NOLINT(clang-analyzer-valist.Uninitialized)
-    (void)fputs(
-        "\nusage: mudax VERB [options]; \"mudax help\" lists the verbs, \"mudax VERB help\" "
-        "the options\n",
-        stderr);
-    va_end(arguments);
-    return EXIT_USAGE;
-}
+/* ---- help ---- */
 
 static int print_help(void)
 {
     (void)puts(
         "usage: mudax VERB [options]\n\nVerbs, spelled as in the AWS CLI where it has them:");
     for (size_t i = 0; i < VERBS; i++)
-        (void)printf("  %-16s%s\n", verbs[i].name, verbs[i].help);
+        (void)printf("  %-22s%s\n", verbs[i].name, verbs[i].help);
     (void)puts(
         "\n\"mudax VERB help\" lists the options of a verb. Where JSON or a text is expected,\n"
         "file://PATH reads it from a file.\n\nExit codes: 0; 252 usage; 254 the daemon answered "
@@ -123,67 +124,22 @@ static int print_help(void)
 
 static int print_verb_help(const struct verb *verb)
 {
-    uint32_t flags = verb->required | verb->allowed | ALWAYS;
-    (void)printf("usage: mudax %s [options]\n%s\n\n", verb->name, verb->help);
+    uint64_t flags = verb->required | verb->allowed | ALWAYS;
+    (void)printf("usage: mudax %s%s [options]\n%s\n\n", verb->name, takes_file(verb) ? " FILE" : "",
+                 verb->help);
     for (int flag = 0; flag < FLAGS; flag++) {
         if ((flags & FLAG_BIT(flag)) == 0)
             continue;
         char title[64];
         (void)snprintf(title, sizeof title, "%s %s", flag_name((enum flag)flag),
                        flag_placeholder((enum flag)flag));
-        (void)printf("  %-38s%s%s\n", title, flag_help((enum flag)flag),
+        (void)printf("  %-48s%s%s\n", title, flag_help((enum flag)flag),
                      (verb->required & FLAG_BIT(flag)) != 0 ? " (required)" : "");
     }
     return 0;
 }
 
-/* ---- files ---- */
-
-/* Reads to the end of the file. NULL on failure. */
-static char *read_to_end(FILE *file, size_t *size)
-{
-    enum { FILE_MAX = 1 << 30, FIRST = 65536 };
-    size_t capacity = FIRST;
-    char *text = malloc(capacity);
-    *size = 0;
-    while (text != NULL) {
-        *size += fread(text + *size, 1, capacity - *size - 1, file);
-        if (*size < capacity - 1)
-            break; /* the end, or an error */
-        capacity *= 2;
-        char *grown = capacity > FILE_MAX ? NULL : realloc(text, capacity);
-        if (grown == NULL)
-            free(text);
-        text = grown;
-    }
-    if (text != NULL && ferror(file) != 0) {
-        free(text);
-        text = NULL;
-    }
-    if (text != NULL)
-        text[*size] = '\0';
-    return text;
-}
-
-char *read_file(const char *path, size_t *size)
-{
-    FILE *file = fopen(path, "rb");
-    char *text = file == NULL ? NULL : read_to_end(file, size);
-    if (file != NULL)
-        (void)fclose(file);
-    if (text == NULL)
-        (void)report_usage("the file %s cannot be read, or is too large", path);
-    return text;
-}
-
 /* ---- calls ---- */
-
-static uint64_t now_us(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
 
 static const char *url_of(const struct arguments *arguments)
 {
@@ -224,6 +180,7 @@ static struct mudax_request make_request(const struct verb *verb, const struct a
     return (struct mudax_request){
         .operation = verb->operation,
         .table = of[FLAG_TABLE_NAME].text,
+        .index = of[FLAG_INDEX_NAME].text,
         .key = of[FLAG_KEY].value,
         .item = of[FLAG_ITEM].value,
         .key_condition = of[FLAG_KEY_CONDITION_EXPRESSION].text,
@@ -236,16 +193,20 @@ static struct mudax_request make_request(const struct verb *verb, const struct a
         .scan_backward = of[FLAG_SCAN_INDEX_FORWARD].is_given && !of[FLAG_SCAN_INDEX_FORWARD].truth,
         .limit = of[FLAG_LIMIT].count,
         .start_key = of[FLAG_EXCLUSIVE_START_KEY].value,
+        .segment = of[FLAG_SEGMENT].count,
+        .segments = of[FLAG_TOTAL_SEGMENTS].count,
         .consistent_read = of[FLAG_CONSISTENT_READ].truth,
+        .token = of[FLAG_CLIENT_REQUEST_TOKEN].text,
         .start_table = of[FLAG_EXCLUSIVE_START_TABLE_NAME].text,
         .wants_verdict = of[FLAG_VERDICT].truth,
     };
 }
 
 /* The place of a flag's word among `words`, 0 if it is not given; -1: a message is written. */
-static int find_word(enum flag flag, const struct argument *argument, const char *const *words,
+static int find_word(enum flag flag, const struct arguments *arguments, const char *const *words,
                      int count)
 {
+    const struct argument *argument = &arguments->of[flag];
     if (!argument->is_given)
         return 0;
     for (int i = 0; i < count; i++)
@@ -255,6 +216,8 @@ static int find_word(enum flag flag, const struct argument *argument, const char
                        argument->text);
     return -1;
 }
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
 static bool read_words(const struct arguments *arguments, struct mudax_request *request)
 {
@@ -271,18 +234,29 @@ static bool read_words(const struct arguments *arguments, struct mudax_request *
         [MUDAX_SELECT_SPECIFIC_ATTRIBUTES] = "SPECIFIC_ATTRIBUTES",
         [MUDAX_SELECT_COUNT] = "COUNT",
     };
-    int returned = find_word(FLAG_RETURN_VALUES, &arguments->of[FLAG_RETURN_VALUES], returns,
-                             sizeof returns / sizeof returns[0]);
-    int selected = find_word(FLAG_SELECT, &arguments->of[FLAG_SELECT], selects,
-                             sizeof selects / sizeof selects[0]);
-    if (returned < 0 || selected < 0)
+    static const char *const failures[] = {"NONE", "ALL_OLD"};
+    static const char *const capacities[] = {
+        [MUDAX_CAPACITY_NONE] = "NONE",
+        [MUDAX_CAPACITY_TOTAL] = "TOTAL",
+        [MUDAX_CAPACITY_INDEXES] = "INDEXES",
+    };
+    int returned = find_word(FLAG_RETURN_VALUES, arguments, returns, COUNT(returns));
+    int selected = find_word(FLAG_SELECT, arguments, selects, COUNT(selects));
+    int failed = find_word(FLAG_RETURN_VALUES_ON_CONDITION_CHECK_FAILURE, arguments, failures,
+                           COUNT(failures));
+    int capacity =
+        find_word(FLAG_RETURN_CONSUMED_CAPACITY, arguments, capacities, COUNT(capacities));
+    if (returned < 0 || selected < 0 || failed < 0 || capacity < 0)
         return false;
     request->return_values = (enum mudax_return_values)returned;
     request->select = (enum mudax_select)selected;
+    request->wants_failed_item = failed == 1;
+    request->wants_capacity = (enum mudax_capacity)capacity;
     return true;
 }
 
-static int call(struct mudax *db, const struct verb *verb, const struct mudax_request *request)
+static int call(struct mudax *db, const struct verb *verb, const struct mudax_request *request,
+                const struct mudax_value *members)
 {
     struct mudax_reply *reply = NULL;
     struct mudax_error error;
@@ -292,11 +266,14 @@ static int call(struct mudax *db, const struct verb *verb, const struct mudax_re
             return report_error(&error, verb->operation_name);
     }
     uint64_t begun_us = now_us();
-    if (mudax_call(db, request, &reply, &error) != MUDAX_OK)
-        return report_error(&error, verb->operation_name);
+    int code = mudax_call(db, request, &reply, &error);
     uint64_t took_us = now_us() - begun_us;
-    int exit_code = verb->print == NULL ? 0 : verb->print(reply);
-    if (request->wants_verdict)
+    struct result result = {request, reply, members};
+    int exit_code =
+        code == MUDAX_OK ? verb->print(&result) : report_error(&error, verb->operation_name);
+    if (code != MUDAX_OK)
+        print_details(&result);
+    else if (request->wants_verdict)
         print_verdict(reply, took_us);
     mudax_reply_free(reply);
     return exit_code;
@@ -312,25 +289,71 @@ static int run_import(struct mudax *db, const struct arguments *arguments)
     };
     if (arguments->file == NULL)
         return report_usage("the following arguments are required: FILE");
-    return import_model(db, arguments->file, &options);
+    return import_file(db, arguments->file, &options);
+}
+
+static int run_export(struct mudax *db, const struct arguments *arguments)
+{
+    struct export_options options = {
+        .url = url_of(arguments),
+        .timeout_ms = timeout_of(arguments),
+        .table_name = arguments->of[FLAG_TABLE_NAME].text,
+        .output = arguments->of[FLAG_OUTPUT].text,
+        .with_definition = arguments->of[FLAG_DEFINITION].truth,
+        .segments = arguments->of[FLAG_TOTAL_SEGMENTS].count,
+    };
+    return export_table(db, &options);
+}
+
+/* Batches and transactions. */
+static int call_parts(struct mudax *db, const struct verb *verb, struct mudax_request *request,
+                      const struct mudax_value *members)
+{
+    struct parts parts;
+    int exit_code = EXIT_USAGE;
+    if (parts_read(verb->operation, members, &parts)) {
+        request->parts = parts.requests;
+        request->part_count = parts.count;
+        exit_code = call(db, verb, request, members);
+    }
+    parts_free(&parts);
+    return exit_code;
+}
+
+static int call_definition(struct mudax *db, const struct verb *verb, struct mudax_request *request,
+                           const struct arguments *arguments)
+{
+    struct mudax_value *definition = make_definition(arguments);
+    if (definition == NULL)
+        return report_no_memory();
+    request->definition = definition;
+    request->table = NULL; /* its name is in the definition */
+    int exit_code = call(db, verb, request, NULL);
+    mudax_free(definition);
+    return exit_code;
 }
 
 static int run_call(struct mudax *db, const struct verb *verb, const struct arguments *arguments)
 {
     struct mudax_request request = make_request(verb, arguments);
-    struct mudax_value *definition = NULL;
     if (!read_words(arguments, &request))
         return EXIT_USAGE;
-    if (verb->operation == MUDAX_CREATE_TABLE) {
-        definition = make_definition(arguments);
-        if (definition == NULL)
-            return report_no_memory();
-        request.definition = definition;
-        request.table = NULL; /* its name is in the definition */
+    if (arguments->of[FLAG_SEGMENT].is_given != arguments->of[FLAG_TOTAL_SEGMENTS].is_given)
+        return report_usage("--segment and --total-segments go together");
+    switch (verb->operation) {
+    case MUDAX_CREATE_TABLE:
+    case MUDAX_UPDATE_TABLE:
+    case MUDAX_UPDATE_TIME_TO_LIVE:
+        return call_definition(db, verb, &request, arguments);
+    case MUDAX_BATCH_GET_ITEM:
+    case MUDAX_BATCH_WRITE_ITEM:
+        return call_parts(db, verb, &request, arguments->of[FLAG_REQUEST_ITEMS].value);
+    case MUDAX_TRANSACT_GET_ITEMS:
+    case MUDAX_TRANSACT_WRITE_ITEMS:
+        return call_parts(db, verb, &request, arguments->of[FLAG_TRANSACT_ITEMS].value);
+    default:
+        return call(db, verb, &request, NULL);
     }
-    int exit_code = call(db, verb, &request);
-    mudax_free(definition);
-    return exit_code;
 }
 
 static int check_required(const struct verb *verb, const struct arguments *arguments)
@@ -358,7 +381,7 @@ static int run(const struct verb *verb, const struct arguments *arguments)
     struct mudax *db = mudax_open(url_of(arguments), &options, &error);
     if (db == NULL)
         return report_error(&error, verb->operation_name);
-    exit_code = verb->operation == 0 ? run_import(db, arguments) : run_call(db, verb, arguments);
+    exit_code = verb->run != NULL ? verb->run(db, arguments) : run_call(db, verb, arguments);
     mudax_close(&db);
     if (fflush(stdout) != 0 && exit_code == 0) {
         (void)fputs("\nmudax: standard output takes nothing more\n", stderr);
@@ -375,23 +398,44 @@ static const struct verb *find_verb(const char *name)
     return NULL;
 }
 
+/* Flags that all verbs have may stand before the verb: moves it to the front, words[1]. */
+static void move_verb(int count, char **words)
+{
+    int at = 1;
+    while (at < count) {
+        int used = flag_words(words[at], ALWAYS);
+        if (used == 0)
+            break;
+        at += used;
+    }
+    if (at >= count)
+        return;
+    char *verb = words[at];
+    memmove(&words[2], &words[1], (size_t)(at - 1) * sizeof words[0]);
+    words[1] = verb;
+}
+
 int main(int count, char **words)
 {
+    move_verb(count, words);
     if (count < 2)
         return report_usage("the verb is missing");
     if (strcmp(words[1], "help") == 0 || strcmp(words[1], "--help") == 0)
         return print_help();
     if (strcmp(words[1], "--version") == 0)
         return printf("mudax %s\n", mudax_version()) < 0;
+    if (strncmp(words[1], "--", 2) == 0)
+        return report_usage("the verb is missing: %s is no flag of all verbs, or has no value",
+                            words[1]);
     const struct verb *verb = find_verb(words[1]);
     if (verb == NULL)
         return report_usage("there is no verb %s", words[1]);
     if (count == 3 && (strcmp(words[2], "help") == 0 || strcmp(words[2], "--help") == 0))
         return print_verb_help(verb);
     struct arguments arguments;
-    uint32_t allowed = verb->required | verb->allowed | ALWAYS;
+    uint64_t allowed = verb->required | verb->allowed | ALWAYS;
     int exit_code = EXIT_USAGE;
-    if (arguments_read(count - 2, words + 2, allowed, verb->operation == 0, &arguments))
+    if (arguments_read(count - 2, words + 2, allowed, takes_file(verb), &arguments))
         exit_code = run(verb, &arguments);
     arguments_free(&arguments);
     return exit_code;

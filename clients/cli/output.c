@@ -1,83 +1,243 @@
 #include "clients/cli/output.h"
 
+#include "clients/cli/parts.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { INDENT = 4 };
 
-/* Prints JSON that begins further right than it was written. No string of JSON holds a line end. */
-static bool print_shifted(const struct mudax_value *map, int shift)
+/* JSON that is printed member by member. */
+struct outline {
+    FILE *file;
+    int level;      /* of braces and brackets that are open */
+    bool has_begun; /* the innermost has a member */
+    bool has_failed;
+};
+
+static struct outline outline_of(FILE *file)
 {
-    char *text = mudax_to_json(map, INDENT);
-    if (text == NULL)
-        return false;
-    for (const char *at = text; *at != '\0'; at++) {
-        (void)putchar(*at);
+    return (struct outline){.file = file};
+}
+
+/* Begins a member of what is open; the outermost brace opens with the first.
+ * name  NULL: an element of a list */
+static void begin_member(struct outline *outline, const char *name)
+{
+    if (outline->level == 0) {
+        (void)fputs("{", outline->file);
+        outline->level = 1;
+    }
+    (void)fprintf(outline->file, "%s\n%*s", outline->has_begun ? "," : "", outline->level * INDENT,
+                  "");
+    if (name != NULL)
+        (void)fprintf(outline->file, "\"%s\": ", name);
+    outline->has_begun = true;
+}
+
+static void open_member(struct outline *outline, const char *name, char bracket)
+{
+    begin_member(outline, name);
+    (void)fputc(bracket, outline->file);
+    outline->level++;
+    outline->has_begun = false;
+}
+
+static void close_member(struct outline *outline, char bracket)
+{
+    outline->level--;
+    if (outline->has_begun)
+        (void)fprintf(outline->file, "\n%*s", outline->level * INDENT, "");
+    (void)fputc(bracket, outline->file);
+    outline->has_begun = true;
+}
+
+/* is_plain  ordinary JSON, else DynamoDB JSON; value: a map */
+static void put_map(struct outline *outline, const char *name, const struct mudax_value *value,
+                    bool is_plain)
+{
+    char *text = (is_plain ? mudax_to_plain_json : mudax_to_json)(value, INDENT);
+    if (text == NULL) {
+        outline->has_failed = true;
+        return;
+    }
+    begin_member(outline, name);
+    for (const char *at = text; *at != '\0'; at++) { /* no string of JSON holds a line end */
+        (void)fputc(*at, outline->file);
         if (*at == '\n')
-            (void)printf("%*s", shift, "");
+            (void)fprintf(outline->file, "%*s", outline->level * INDENT, "");
     }
     free(text);
-    return true;
 }
 
-static int print_member(const char *name, const struct mudax_value *value)
+static void put_item(struct outline *outline, const char *name, const struct mudax_value *item)
+{
+    if (item != NULL)
+        put_map(outline, name, item, false);
+}
+
+static void put_natural(struct outline *outline, const char *name, uint64_t natural)
+{
+    begin_member(outline, name);
+    (void)fprintf(outline->file, "%" PRIu64, natural);
+}
+
+/* value  NULL: without memory */
+static void put_own(struct outline *outline, const char *name, struct mudax_value *value)
 {
     if (value == NULL)
-        return 0;
-    (void)printf("{\n%*s\"%s\": ", INDENT, "", name);
-    if (!print_shifted(value, INDENT))
-        return report_no_memory();
-    (void)puts("\n}");
+        outline->has_failed = true;
+    else
+        put_map(outline, name, value, true);
+    mudax_free(value);
+}
+
+static void put_text(struct outline *outline, const char *name, const char *text)
+{
+    /* How a text is spelled, libmudax knows: as the one member of an object on one line. */
+    struct mudax_value *map = mudax_map();
+    (void)mudax_put(map, name, mudax_string(text));
+    char *json = mudax_to_plain_json(map, 0);
+    const char *colon = json == NULL ? NULL : strchr(json, ':');
+    if (colon == NULL) {
+        outline->has_failed = true;
+    } else {
+        begin_member(outline, name);
+        (void)fprintf(outline->file, "%.*s", (int)strlen(colon + 1) - 1, colon + 1);
+    }
+    free(json);
+    mudax_free(map);
+}
+
+static int end(struct outline *outline)
+{
+    if (outline->level > 0)
+        (void)fputs("\n}\n", outline->file);
+    return outline->has_failed ? report_no_memory() : 0;
+}
+
+/* What was consumed, if that was asked for; a hit consumes nothing. */
+static void put_capacity(struct outline *outline, const struct result *result)
+{
+    const struct mudax_value *capacity = mudax_reply_capacity(result->reply);
+    if (result->request->wants_capacity == MUDAX_CAPACITY_NONE)
+        return;
+    if (result->request->part_count != 0) {
+        open_member(outline, "ConsumedCapacity", '[');
+        for (size_t i = 0; i < mudax_count(capacity); i++)
+            put_map(outline, NULL, mudax_at(capacity, i), true);
+        close_member(outline, ']');
+    } else if (capacity != NULL) {
+        put_map(outline, "ConsumedCapacity", capacity, true);
+    } else {
+        struct mudax_value *nothing = mudax_map();
+        (void)mudax_put(nothing, "TableName", mudax_string(result->request->table));
+        (void)mudax_put(nothing, "CapacityUnits", mudax_int(0));
+        put_own(outline, "ConsumedCapacity", nothing);
+    }
+}
+
+/* ---- results ---- */
+
+int print_pong(const struct result *result)
+{
+    (void)result;
+    (void)puts("PONG");
     return 0;
 }
 
-int print_item(const struct mudax_reply *reply)
+static int print_member(const char *name, const struct result *result)
 {
-    return print_member("Item", mudax_reply_item(reply));
+    struct outline outline = outline_of(stdout);
+    put_item(&outline, name, mudax_reply_item(result->reply));
+    put_capacity(&outline, result);
+    return end(&outline);
 }
 
-int print_attributes(const struct mudax_reply *reply)
+int print_item(const struct result *result)
 {
-    return print_member("Attributes", mudax_reply_item(reply));
+    return print_member("Item", result);
 }
 
-static bool print_items(const struct mudax_reply *reply, size_t count)
+int print_attributes(const struct result *result)
 {
-    (void)printf("%*s\"Items\": [", INDENT, "");
-    for (size_t i = 0; i < count; i++) {
-        (void)printf("%s\n%*s", i == 0 ? "" : ",", 2 * INDENT, "");
-        if (!print_shifted(mudax_reply_item_at(reply, i), 2 * INDENT))
-            return false;
-    }
-    if (count > 0)
-        (void)printf("\n%*s", INDENT, "");
-    (void)puts("],");
-    return true;
+    return print_member("Attributes", result);
 }
 
-int print_page(const struct mudax_reply *reply)
+int print_page(const struct result *result)
 {
+    const struct mudax_reply *reply = result->reply;
+    struct outline outline = outline_of(stdout);
     size_t count = mudax_reply_count(reply);
-    bool is_counted = count > 0 && mudax_reply_item_at(reply, 0) == NULL;
-    (void)puts("{");
-    if (!is_counted && !print_items(reply, count))
-        return report_no_memory();
-    (void)printf("%*s\"Count\": %zu,\n%*s\"ScannedCount\": %" PRIu64, INDENT, "", count, INDENT, "",
-                 mudax_reply_scanned_count(reply));
-    const struct mudax_value *last_key = mudax_reply_last_key(reply);
-    if (last_key != NULL) {
-        (void)printf(",\n%*s\"LastEvaluatedKey\": ", INDENT, "");
-        if (!print_shifted(last_key, INDENT))
-            return report_no_memory();
+    if (result->request->select != MUDAX_SELECT_COUNT) {
+        open_member(&outline, "Items", '[');
+        for (size_t i = 0; i < count; i++)
+            put_item(&outline, NULL, mudax_reply_item_at(reply, i));
+        close_member(&outline, ']');
     }
-    (void)puts("\n}");
-    return 0;
+    put_natural(&outline, "Count", count);
+    put_natural(&outline, "ScannedCount", mudax_reply_scanned_count(reply));
+    put_item(&outline, "LastEvaluatedKey", mudax_reply_last_key(reply));
+    put_capacity(&outline, result);
+    return end(&outline);
 }
 
-int print_description(const struct mudax_reply *reply)
+/* Parts of one table stand side by side. */
+int print_batch_get(const struct result *result)
 {
-    const struct mudax_value *description = mudax_reply_description(reply);
+    const struct mudax_request *request = result->request;
+    struct outline outline = outline_of(stdout);
+    open_member(&outline, "Responses", '{');
+    for (size_t i = 0; i < request->part_count; i++) {
+        bool is_first = i == 0 || strcmp(request->parts[i].table, request->parts[i - 1].table) != 0;
+        if (is_first && i != 0)
+            close_member(&outline, ']');
+        if (is_first)
+            open_member(&outline, request->parts[i].table, '[');
+        put_item(&outline, NULL, mudax_reply_item_at(result->reply, i));
+    }
+    if (request->part_count != 0)
+        close_member(&outline, ']');
+    close_member(&outline, '}');
+    put_own(&outline, "UnprocessedKeys", parts_left(result->members, result->reply));
+    put_capacity(&outline, result);
+    return end(&outline);
+}
+
+int print_batch_write(const struct result *result)
+{
+    struct outline outline = outline_of(stdout);
+    put_own(&outline, "UnprocessedItems", parts_left(result->members, result->reply));
+    put_capacity(&outline, result);
+    return end(&outline);
+}
+
+int print_transact_get(const struct result *result)
+{
+    struct outline outline = outline_of(stdout);
+    open_member(&outline, "Responses", '[');
+    for (size_t i = 0; i < mudax_reply_count(result->reply); i++) {
+        open_member(&outline, NULL, '{');
+        put_item(&outline, "Item", mudax_reply_item_at(result->reply, i));
+        close_member(&outline, '}');
+    }
+    close_member(&outline, ']');
+    put_capacity(&outline, result);
+    return end(&outline);
+}
+
+int print_transact_write(const struct result *result)
+{
+    struct outline outline = outline_of(stdout);
+    put_capacity(&outline, result);
+    return end(&outline);
+}
+
+int print_description(const struct result *result)
+{
+    const struct mudax_value *description = mudax_reply_description(result->reply);
     if (description == NULL)
         return 0;
     char *text = mudax_to_plain_json(description, INDENT);
@@ -87,6 +247,28 @@ int print_description(const struct mudax_reply *reply)
     free(text);
     return 0;
 }
+
+void print_details(const struct result *result)
+{
+    struct outline outline = outline_of(stderr);
+    const char *text;
+    put_item(&outline, "Item", mudax_reply_item(result->reply));
+    if (mudax_reply_reason(result->reply, 0, NULL) != NULL) {
+        open_member(&outline, "CancellationReasons", '[');
+        for (size_t i = 0; i < mudax_reply_count(result->reply); i++) {
+            open_member(&outline, NULL, '{');
+            put_text(&outline, "Code", mudax_reply_reason(result->reply, i, &text));
+            if (text[0] != '\0')
+                put_text(&outline, "Message", text);
+            put_item(&outline, "Item", mudax_reply_item_at(result->reply, i));
+            close_member(&outline, '}');
+        }
+        close_member(&outline, ']');
+    }
+    (void)end(&outline);
+}
+
+/* ---- figures ---- */
 
 const char *format_time(uint64_t us, char out[24])
 {

@@ -3,11 +3,27 @@
 
 #include "clients/cli/cli.h"
 
-/* All return an exit code: 0, or that of report_no_memory(). */
-int print_item(const struct mudax_reply *reply); /* nothing if there is none */
-int print_attributes(const struct mudax_reply *reply);
-int print_page(const struct mudax_reply *reply);
-int print_description(const struct mudax_reply *reply);
+/* What a call was and what came of it. */
+struct result {
+    const struct mudax_request *request;
+    const struct mudax_reply *reply;   /* NULL: an error that says no more */
+    const struct mudax_value *members; /* batches: RequestItems, as it was given */
+};
+
+/* All return an exit code: 0, or that of report_no_memory(). What has no member prints nothing. */
+int print_pong(const struct result *result);
+int print_item(const struct result *result);
+int print_attributes(const struct result *result);
+int print_page(const struct result *result);
+int print_batch_get(const struct result *result);
+int print_batch_write(const struct result *result);
+int print_transact_get(const struct result *result);
+int print_transact_write(const struct result *result);
+int print_description(const struct result *result);
+
+/* On standard error, what an error comes with: the item that failed a condition, the reasons of a
+ * cancelled transaction. Nothing if there is no more to say. */
+void print_details(const struct result *result);
 
 /* "cache: hit age=12ms time=85us" on standard error. */
 void print_verdict(const struct mudax_reply *reply, uint64_t took_us);

@@ -16,13 +16,14 @@ import unittest
 
 MUDAX, MUDAXD, MODEL = (pathlib.Path(word).resolve() for word in sys.argv[1:4])
 # Further models, where they are at hand: a folder beside the checkout's.
-MODELS = pathlib.Path(os.environ.get("MUDAX_MODELS", MODEL.parent))
+MODELS = pathlib.Path(os.environ.get("MUDAX_MODELS", MODEL.parents[3].parent / "shared" / "models"))
 
 
 class Daemon:
     """Ends only what it started. The store is a database on disk, so that it outlives restarts."""
 
-    def __init__(self):
+    def __init__(self, *arguments):
+        self.arguments = arguments
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="mudax-cli-", dir="/tmp"))
         self.url = f"mudax+unix:{self.folder}/socket"
         self.process = None
@@ -32,7 +33,7 @@ class Daemon:
         with open(self.folder / "log", "ab") as log:
             self.process = subprocess.Popen(
                 [MUDAXD, "--listen", self.url, "--store", f"rocksdb:{self.folder}/data", "--store-memory", "16M",
-                 "--cache-memory", "16M"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                 "--cache-memory", "16M", *self.arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         until = time.monotonic() + 30
         while run("ping", url=self.url).returncode != 0:
             if self.process.poll() is not None or time.monotonic() > until:
@@ -50,9 +51,9 @@ class Daemon:
         shutil.rmtree(self.folder)
 
 
-def run(*words, url):
+def run(*words, url, text_in=""):
     environment = dict(os.environ, MUDAX_URL=url)
-    return subprocess.run([MUDAX, *words], env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run([MUDAX, *words], env=environment, input=text_in, capture_output=True, text=True, timeout=60)
 
 
 class CommandLine(unittest.TestCase):
@@ -77,6 +78,12 @@ class CommandLine(unittest.TestCase):
         done = self.mudax(*words, code=code)
         self.assertEqual(done.stdout, "")
         self.assertIn(text, done.stderr)
+
+    def own_daemon(self, *arguments):
+        daemon = Daemon(*arguments)
+        self.addCleanup(daemon.close)
+        daemon.start()
+        return daemon
 
     def create(self, name, sort=False):
         definitions = ["AttributeName=p,AttributeType=S"] + ["AttributeName=s,AttributeType=N"] * sort
@@ -158,6 +165,162 @@ class CommandLine(unittest.TestCase):
                          {"Items": [{"n": {"N": "1"}}], "Count": 1, "ScannedCount": 1})
         self.assertEqual(self.json(*query, *values, "--filter-expression", "n = :n", "--select", "COUNT"),
                          {"Count": 1, "ScannedCount": 1})
+        self.assertEqual(self.json(*query, *values, "--filter-expression", "n > :n", "--select", "COUNT"),
+                         {"Count": 0, "ScannedCount": 1})
+
+    def test_a_table_is_scanned_in_segments(self):
+        self.create("Scans")
+        for name in "abcdefgh":
+            self.mudax("put-item", "--table-name", "Scans", "--item", json.dumps({"p": {"S": name}}))
+        names = []
+        for segment in "012":
+            page = self.json("scan", "--table-name", "Scans", "--segment", segment, "--total-segments", "3")
+            names += [item["p"]["S"] for item in page["Items"]]
+        self.assertEqual(sorted(names), list("abcdefgh"))
+        page = self.json("scan", "--table-name", "Scans", "--filter-expression", "p > :p",
+                         "--expression-attribute-values", '{":p": {"S": "f"}}', "--return-consumed-capacity", "TOTAL")
+        self.assertEqual((page["Count"], page["ScannedCount"]), (2, 8))
+        self.assertEqual(page["ConsumedCapacity"], {"TableName": "Scans", "CapacityUnits": 0.5})
+        self.refused(252, "--segment and --total-segments go together", "scan", "--table-name", "Scans",
+                     "--segment", "0")
+
+    def test_a_batch_is_written_and_read(self):
+        self.create("Batches")
+        items = [{"p": {"S": str(number)}, "n": {"N": "1"}} for number in range(3)]
+        written = self.json("batch-write-item", "--request-items", json.dumps({"Batches": [
+            {"PutRequest": {"Item": item}} for item in items] + [{"DeleteRequest": {"Key": {"p": {"S": "9"}}}}]}))
+        self.assertEqual(written, {"UnprocessedItems": {}})
+        path = self.daemon.folder / "keys.json"
+        path.write_text(json.dumps({"Batches": {"Keys": [{"p": {"S": "2"}}, {"p": {"S": "9"}}, {"p": {"S": "0"}}],
+                                                "ConsistentRead": True, "ProjectionExpression": "#p",
+                                                "ExpressionAttributeNames": {"#p": "p"}}}))
+        self.assertEqual(self.json("batch-get-item", "--request-items", f"file://{path}", "--return-consumed-capacity",
+                                   "TOTAL"),
+                         {"Responses": {"Batches": [{"p": {"S": "2"}}, {"p": {"S": "0"}}]}, "UnprocessedKeys": {},
+                          "ConsumedCapacity": [{"TableName": "Batches", "CapacityUnits": 3}]})
+        for wrong, text in (('{"Batches": [{}]}', "RequestItems.Batches: expected one PutRequest or DeleteRequest"),
+                            ('{"Batches": {}}', "expected a list of PutRequest"),
+                            ('{"Batches": [{"PutRequest": {"Key": {}}}]}', "no member Key here"),
+                            ('{"Batches": [{"PutRequest": {"Item": {"p": "a"}}}]}', "Item: ")):
+            self.refused(252, text, "batch-write-item", "--request-items", wrong)
+        self.refused(252, 'expected {"Keys": [KEY, ...]}', "batch-get-item", "--request-items", '{"Batches": {}}')
+
+    def test_a_transaction_is_done_or_says_why_not(self):
+        self.create("Actions")
+        update = {"Update": {"TableName": "Actions", "Key": {"p": {"S": "a"}}, "UpdateExpression": "ADD n :one",
+                             "ExpressionAttributeValues": {":one": {"N": "1"}}}}
+        check = {"ConditionCheck": {"TableName": "Actions", "Key": {"p": {"S": "b"}},
+                                    "ConditionExpression": "attribute_not_exists(p)",
+                                    "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}}
+        write = ("transact-write-items", "--transact-items", json.dumps([update, check]))
+        for _ in range(2):
+            self.assertEqual(self.mudax(*write, "--client-request-token", "once").stdout, "")
+        self.mudax(*write)
+        get = ("transact-get-items", "--transact-items", json.dumps(
+            [{"Get": {"TableName": "Actions", "Key": {"p": {"S": name}}}} for name in "ab"]))
+        self.assertEqual(self.json(*get), {"Responses": [{"Item": {"p": {"S": "a"}, "n": {"N": "2"}}}, {}]})
+        self.mudax("put-item", "--table-name", "Actions", "--item", '{"p": {"S": "b"}}')
+        done = self.mudax(*write, code=254)
+        self.assertEqual(done.stdout, "")
+        self.assertIn("An error occurred (TransactionCanceledException) when calling the TransactWriteItems operation: "
+                      "Transaction cancelled, please refer cancellation reasons for specific reasons "
+                      "[None, ConditionalCheckFailed]\n", done.stderr)
+        self.assertEqual(json.loads(done.stderr[done.stderr.index("{"):]), {"CancellationReasons": [
+            {"Code": "None"}, {"Code": "ConditionalCheckFailed", "Message": "The conditional request failed",
+                               "Item": {"p": {"S": "b"}}}]})
+        self.refused(254, "(IdempotentParameterMismatchException)", "transact-write-items", "--transact-items",
+                     json.dumps([check]), "--client-request-token", "once")
+        self.refused(252, "TransactItems: expected one of Put, Update", "transact-write-items", "--transact-items",
+                     '[{"Get": {}}]')
+        self.refused(252, "TransactItems.Put: no member Key here", "transact-write-items", "--transact-items",
+                     '[{"Put": {"Key": {}}}]')
+
+    def test_the_item_that_fails_a_condition_is_shown(self):
+        self.create("Failing")
+        put = ("put-item", "--table-name", "Failing", "--item", "p={S=a},n={N=1}")
+        self.mudax(*put)
+        done = self.mudax(*put, "--condition-expression", "attribute_not_exists(p)",
+                          "--return-values-on-condition-check-failure", "ALL_OLD", code=254)
+        self.assertIn("(ConditionalCheckFailedException)", done.stderr)
+        self.assertEqual(json.loads(done.stderr[done.stderr.index("{"):]),
+                         {"Item": {"p": {"S": "a"}, "n": {"N": "1"}}})
+        self.refused(252, "there is no SOME", *put, "--return-values-on-condition-check-failure", "SOME")
+
+    def test_consumed_capacity_is_told_and_a_hit_consumes_nothing(self):
+        self.create("Units")
+        put = self.json("put-item", "--table-name", "Units", "--item", "p={S=a}", "--return-consumed-capacity", "TOTAL")
+        self.assertEqual(put, {"ConsumedCapacity": {"TableName": "Units", "CapacityUnits": 1}})
+        get = ("get-item", "--table-name", "Units", "--key", "p={S=a}", "--return-consumed-capacity", "TOTAL")
+        self.assertEqual(self.json(*get), {"Item": {"p": {"S": "a"}}, "ConsumedCapacity": {
+            "TableName": "Units", "CapacityUnits": 0}})
+        self.assertEqual(self.json(*get, "--consistent-read")["ConsumedCapacity"]["CapacityUnits"], 1)
+
+    def test_a_table_has_indexes_from_the_start_or_later(self):
+        made = self.json("create-table", "--table-name", "Indexed", "--billing-mode", "PAY_PER_REQUEST",
+                         "--attribute-definitions", "AttributeName=p,AttributeType=S", "AttributeName=g,AttributeType=S",
+                         "--key-schema", "AttributeName=p,KeyType=HASH", "--global-secondary-indexes",
+                         "IndexName=by-g,KeySchema=[{AttributeName=g,KeyType=HASH}],Projection={ProjectionType=ALL}")
+        index, = made["TableDescription"]["GlobalSecondaryIndexes"]
+        self.assertEqual((index["IndexName"], index["KeySchema"]), ("by-g", [{"AttributeName": "g", "KeyType": "HASH"}]))
+        for name in "ab":
+            self.mudax("put-item", "--table-name", "Indexed", "--item", f"p={{S={name}}},g={{S=x}},h={{S=y}}")
+        query = lambda index, name, value: ("query", "--table-name", "Indexed", "--index-name", index,
+                                            "--key-condition-expression", f"{name} = :v",
+                                            "--expression-attribute-values", f":v={{S={value}}}", "--verdict")
+        for verdict in ("miss", "hit"):
+            page = self.mudax(*query("by-g", "g", "x"))
+            self.assertEqual(json.loads(page.stdout)["Count"], 2)
+            self.assertIn(f"cache: {verdict}", page.stderr)
+        changed = self.json("update-table", "--table-name", "Indexed", "--attribute-definitions",
+                            "AttributeName=h,AttributeType=S", "--global-secondary-index-updates", json.dumps([
+                                {"Create": {"IndexName": "by-h", "KeySchema": [{"AttributeName": "h", "KeyType": "HASH"}],
+                                            "Projection": {"ProjectionType": "KEYS_ONLY"}}}]),
+                            "--deletion-protection-enabled")["TableDescription"]
+        self.assertTrue(changed["DeletionProtectionEnabled"])
+        until = time.monotonic() + 30
+        while {"CREATING"} & {index["IndexStatus"] for index in self.json("describe-table", "--table-name", "Indexed")[
+                "Table"]["GlobalSecondaryIndexes"]} and time.monotonic() < until:
+            time.sleep(0.02)
+        self.assertEqual(self.json(*query("by-h", "h", "y"))["Items"], [{"p": {"S": "a"}, "h": {"S": "y"}},
+                                                                        {"p": {"S": "b"}, "h": {"S": "y"}}])
+        self.mudax("update-table", "--table-name", "Indexed", "--no-deletion-protection-enabled",
+                   "--global-secondary-index-updates", "Delete={IndexName=by-g}")
+        self.refused(254, "(ValidationException)", *query("by-g", "g", "x")[:-1])
+
+    def test_a_time_to_live_is_set_described_and_removed(self):
+        self.create("Expiring")
+        table = ("--table-name", "Expiring")
+        self.assertEqual(self.json("update-time-to-live", *table, "--time-to-live-specification",
+                                   "Enabled=true,AttributeName=until"),
+                         {"TimeToLiveSpecification": {"Enabled": True, "AttributeName": "until"}})
+        self.assertEqual(self.json("describe-time-to-live", *table),
+                         {"TimeToLiveDescription": {"TimeToLiveStatus": "ENABLED", "AttributeName": "until"}})
+        self.json("update-time-to-live", *table, "--time-to-live-specification",
+                  '{"Enabled": false, "AttributeName": "until"}')
+        self.assertEqual(self.json("describe-time-to-live", *table),
+                         {"TimeToLiveDescription": {"TimeToLiveStatus": "DISABLED"}})
+
+    def test_shorthand_is_read_as_the_AWS_CLI_reads_it(self):
+        index = {"IndexName": "a,b ]", "KeySchema": [{"AttributeName": "g", "KeyType": "HASH"}],
+                 "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["one", "two three"]}}
+        create = ("create-table", "--table-name", "Short", "--billing-mode", "PAY_PER_REQUEST",
+                  "--attribute-definitions", "AttributeName=p,AttributeType=S", "--key-schema",
+                  "AttributeName=p,KeyType=HASH", "--global-secondary-indexes")
+        for text in ("IndexName='a,b ]',KeySchema=[{AttributeName=g,KeyType=HASH}],Projection={ProjectionType=INCLUDE,"
+                     'NonKeyAttributes=[one,"two three"]}',
+                     "KeySchema=[{KeyType=HASH,AttributeName=g}],Projection={NonKeyAttributes=one,two three,"
+                     'ProjectionType=INCLUDE},IndexName="a,b ]"',
+                     json.dumps([index])):
+            # The daemon's text shows that all of it arrived: only the name is wrong.
+            self.refused(254, "a,b ]", *create, text)
+        for text in ("IndexName", "IndexName=a,,", "Projection={ProjectionType=ALL", "=a", "KeySchema=[{]}", "a='b"):
+            self.refused(252, "'--global-secondary-indexes': expected a JSON array or NAME=VALUE", *create, text)
+
+    def test_flags_of_all_verbs_may_stand_before_the_verb(self):
+        for words in (("--url", self.daemon.url, "ping"), ("--timeout", "9000", "--url", self.daemon.url, "ping")):
+            self.assertEqual(run(*words, url="mudax+unix:/nowhere").stdout, "PONG\n")
+        self.refused(252, "the verb is missing", "--url")
+        self.refused(252, "the verb is missing: --item", "--item", "{}", "ping")
 
     def test_values_are_read_from_files(self):
         self.create("Files")
@@ -244,42 +407,180 @@ class CommandLine(unittest.TestCase):
     def test_help_is_given(self):
         overview = self.mudax("help").stdout
         for verb in ("ping", "create-table", "describe-table", "list-tables", "delete-table", "put-item",
-                     "get-item", "delete-item", "update-item", "query", "stats", "import"):
+                     "get-item", "delete-item", "update-item", "query", "scan", "batch-get-item", "batch-write-item",
+                     "transact-get-items", "transact-write-items", "update-table", "update-time-to-live",
+                     "describe-time-to-live", "stats", "import", "export"):
             self.assertIn(f"  {verb} ", overview)
             self.assertIn("--url", self.mudax(verb, "help").stdout)
+        self.assertIn("usage: mudax import FILE [options]", self.mudax("import", "help").stdout)
 
     def test_no_daemon_is_said_with_what_to_do(self):
         done = run("ping", url=f"mudax+unix:{self.daemon.folder}/nobody")
         self.assertEqual(done.returncode, 255)
         self.assertIn("no such socket; is mudaxd running there? (MudaxConnectError)", done.stderr)
 
-    def test_a_model_with_indexes_is_refused_untouched(self):
-        self.refused(252, "table OnlineShop has 2 secondary indexes", "import", MODEL)
-        self.assertNotIn("OnlineShop", self.json("list-tables")["TableNames"])
-
     def test_models_are_imported_and_imported_again(self):
-        daemon = Daemon()
-        self.addCleanup(daemon.close)
-        daemon.start()
-        models = sorted(MODELS.glob("*.json"))
-        self.assertTrue(models)
-        for path in models:
+        daemon = self.own_daemon()
+        for path in [MODEL, *sorted(MODELS.glob("*.json"))]:
             for table in json.loads(path.read_text())["DataModel"]:
-                items = table.get("TableData", [])
+                items, name = table.get("TableData", []), table["TableName"]
+                run("delete-table", "--table-name", name, url=daemon.url)
                 for how in ("created", "was there"):
-                    done = run("import", path, "--without-indexes", "--table-name", table["TableName"],
-                               url=daemon.url)
+                    done = run("import", path, "--table-name", name, url=daemon.url)
                     self.assertEqual(done.returncode, 0, done.stderr)
-                    self.assertIn(f"{table['TableName']}: table {how}, {len(items)} items put", done.stdout)
+                    self.assertIn(f"{name}: table {how}, {len(items)} items put", done.stdout)
                 keys = [part["AttributeName"] for part in table["KeyAttributes"].values()]
                 for item in items:
-                    got = run("get-item", "--table-name", table["TableName"], "--key",
+                    got = run("get-item", "--table-name", name, "--key",
                               json.dumps({key: item[key] for key in keys}), url=daemon.url)
                     self.assertEqual(json.loads(got.stdout)["Item"], item)
 
+    def check_indexes(self, path):
+        """Each partition of each index of a model is what the model's items say it is."""
+        daemon = self.own_daemon()
+        done = run("import", path, url=daemon.url)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for table in json.loads(path.read_text())["DataModel"]:
+            items = table.get("TableData", [])
+            for index in table.get("GlobalSecondaryIndexes", []):
+                names = [part["AttributeName"] for part in index["KeyAttributes"].values()]
+                there = [item for item in items if all(name in item for name in names)]
+                partitions = {item[names[0]]["S"] for item in there} | {"nobody's"}
+                for partition in partitions:
+                    page = run("query", "--table-name", table["TableName"], "--index-name", index["IndexName"],
+                               "--key-condition-expression", "#p = :p",
+                               "--expression-attribute-names", json.dumps({"#p": names[0]}),
+                               "--expression-attribute-values", json.dumps({":p": {"S": partition}}), url=daemon.url)
+                    self.assertEqual(page.returncode, 0, page.stderr)
+                    by_text = lambda item: json.dumps(item, sort_keys=True)
+                    self.assertEqual(sorted(json.loads(page.stdout)["Items"], key=by_text),
+                                     sorted((item for item in there if item[names[0]]["S"] == partition), key=by_text))
+
+    def test_the_model_of_this_repository_answers_a_query_of_each_of_its_indexes(self):
+        self.check_indexes(MODEL)
+
+    @unittest.skipUnless(MODELS.is_dir(), f"no further models: {MODELS} is not there")
+    def test_further_models_answer_a_query_of_each_of_their_indexes(self):
+        paths = sorted(MODELS.glob("*.json"))
+        self.assertTrue(paths)
+        for path in paths:
+            with self.subTest(path.name):
+                self.check_indexes(path)
+
+    def test_a_model_is_imported_without_its_indexes(self):
+        daemon = self.own_daemon()
+        done = run("import", MODEL, "--without-indexes", url=daemon.url)
+        self.assertIn("OnlineShop: table created, 19 items put, 2 indexes left out", done.stdout)
+        table = json.loads(run("describe-table", "--table-name", "OnlineShop", url=daemon.url).stdout)["Table"]
+        self.assertNotIn("GlobalSecondaryIndexes", table)
+        self.assertEqual(len(table["AttributeDefinitions"]), 2)
+
+    def test_an_export_is_imported_as_the_same_table(self):
+        daemon = self.own_daemon()
+        mudax = lambda *words: run(*words, url=daemon.url)
+        self.assertEqual(mudax("import", MODEL).returncode, 0)
+        mudax("update-time-to-live", "--table-name", "OnlineShop", "--time-to-live-specification",
+              "Enabled=true,AttributeName=until")
+        big = {"PK": {"S": "big"}, "SK": {"S": "1"}, "b": {"B": "AP8="}, "l": {"L": [{"NULL": True}, {"N": "-1.5"}]},
+               "t": {"S": "a line\nand \"more\" \u00e9\u0000" + "x" * 200000}, "ns": {"NS": ["1", "2"]}}
+        for number in range(30):  # more than one page, and batches that are full by their size
+            big["SK"]["S"] = str(number)
+            path = daemon.folder / "big.json"
+            path.write_text(json.dumps(big))
+            self.assertEqual(mudax("put-item", "--table-name", "OnlineShop", "--item", f"file://{path}").returncode, 0)
+        first, second = daemon.folder / "first", daemon.folder / "second"
+        done = mudax("export", "--table-name", "OnlineShop", "--output", first, "--definition")
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+        self.assertRegex(done.stderr, r"^OnlineShop: 49 items, ")
+        described = mudax("describe-table", "--table-name", "OnlineShop").stdout
+        expires = mudax("describe-time-to-live", "--table-name", "OnlineShop").stdout
+        mudax("delete-table", "--table-name", "OnlineShop")
+        done = mudax("import", first)
+        self.assertIn("OnlineShop: table created, 49 items put, 2 indexes", done.stdout, done.stderr)
+        strip = lambda text: {name: value for name, value in json.loads(text)["Table"].items()
+                              if name in ("KeySchema", "AttributeDefinitions", "BillingModeSummary")}
+        again = mudax("describe-table", "--table-name", "OnlineShop").stdout
+        self.assertEqual(strip(again).keys(), {"KeySchema", "AttributeDefinitions", "BillingModeSummary"})
+        self.assertEqual(strip(again)["KeySchema"], strip(described)["KeySchema"])
+        indexes = lambda text: [(index["IndexName"], index["KeySchema"], index["Projection"])
+                                for index in json.loads(text)["Table"]["GlobalSecondaryIndexes"]]
+        self.assertEqual(indexes(again), indexes(described))
+        self.assertEqual(mudax("describe-time-to-live", "--table-name", "OnlineShop").stdout, expires)
+        self.assertEqual(mudax("export", "--table-name", "OnlineShop", "--output", second, "--definition",
+                               "--total-segments", "3").returncode, 0)
+        lines = first.read_text().splitlines()
+        self.assertEqual(sorted(lines), sorted(second.read_text().splitlines()))
+        self.assertTrue(all(line.startswith('{"Item":{') for line in lines[1:]))
+        self.assertEqual(json.loads(lines[0])["TimeToLiveSpecification"], {"Enabled": True, "AttributeName": "until"})
+
+    def test_items_are_imported_from_lines_of_either_form(self):
+        self.create("Lines")
+        path = self.daemon.folder / "lines.jsonl"
+        forms = ['{"Item":{"p":{"S":"a"}}}', '', '  { "Item" : {"p": {"S": "b"}, "Item": {"S": "x"}} } ',
+                 '{"p":{"S":"c"}}', '{"Item":{"S":"an attribute"},"p":{"S":"d"}}', '{"p":{"S":"a"},"n":{"N":"2"}}']
+        path.write_text("\n".join(forms))
+        self.refused(252, "--table-name is needed", "import", path)
+        done = self.mudax("import", path, "--table-name", "Lines")  # a comes twice: the last one is kept
+        self.assertRegex(done.stdout, r"^Lines: 5 items put, ")
+        items = self.json("scan", "--table-name", "Lines")["Items"]
+        self.assertEqual(sorted(items, key=lambda item: item["p"]["S"]), [
+            {"p": {"S": "a"}, "n": {"N": "2"}}, {"p": {"S": "b"}, "Item": {"S": "x"}}, {"p": {"S": "c"}},
+            {"p": {"S": "d"}, "Item": {"S": "an attribute"}}])
+        self.assertEqual(run("import", "/dev/stdin", "--table-name", "Lines", url=self.daemon.url,
+                             text_in=path.read_text()).returncode, 0)
+
+    def test_thousands_of_items_are_imported_and_exported(self):
+        self.create("Many")
+        path = self.daemon.folder / "many.jsonl"
+        with open(path, "w") as out:
+            for number in range(5000):
+                out.write(json.dumps({"Item": {"p": {"S": str(number)}, "n": {"N": str(number)}}}) + "\n")
+        self.assertIn("Many: 5000 items put", self.mudax("import", path, "--table-name", "Many").stdout)
+        done = self.mudax("export", "--table-name", "Many")
+        numbers = [int(json.loads(line)["Item"]["n"]["N"]) for line in done.stdout.splitlines()]
+        self.assertEqual(sorted(numbers), list(range(5000)))
+
+    def test_a_busy_daemon_is_asked_again(self):
+        daemon = self.own_daemon("--max-connection-requests", "2")
+        path = daemon.folder / "items.jsonl"
+        path.write_text("".join(f'{{"p":{{"S":"{number}"}}}}\n' for number in range(1000)))
+        definition = json.dumps({"Table": {"TableName": "Busy", "BillingMode": "PAY_PER_REQUEST", "KeySchema": [
+            {"AttributeName": "p", "KeyType": "HASH"}], "AttributeDefinitions": [
+                {"AttributeName": "p", "AttributeType": "S"}]}})
+        path.write_text(definition + "\n" + path.read_text())
+        done = run("import", path, url=daemon.url)
+        self.assertIn("Busy: table created, 1000 items put", done.stdout, done.stderr)
+        done = run("export", "--table-name", "Busy", url=daemon.url)
+        self.assertEqual(len(done.stdout.splitlines()), 1000, done.stderr)
+        self.assertGreater(json.loads(run("stats", url=daemon.url).stdout)["requests_throttled_total"], 0)
+
+    def test_an_import_that_fails_says_where(self):
+        self.create("Stops")
+        path = self.daemon.folder / "stops.jsonl"
+        path.write_text("".join(f'{{"p":{{"S":"{number}"}}}}\n' for number in range(30)) + '{"p":{"S":"x"}')
+        done = self.mudax("import", path, "--table-name", "Stops", code=252)
+        self.assertIn("Stops: stopped after 30 items", done.stderr)
+        self.assertIn("line 31: ", done.stderr)
+        path.write_text('{"p":{"S":"1"}}\n{"p":{"S":"2"}}\n{"p":{"N":"3"}}\n{"p":{"S":"4"}}\n')
+        done = self.mudax("import", path, "--table-name", "Stops", code=254)
+        self.assertIn("Stops: stopped after 2 items; item 3 is refused", done.stderr)
+        self.assertIn("(ValidationException) when calling the PutItem operation", done.stderr)
+        self.refused(254, "(ResourceNotFoundException) when calling the BatchWriteItem operation", "import", path,
+                     "--table-name", "Nowhere")
+
+    def test_an_export_that_fails_touches_no_file(self):
+        path = self.daemon.folder / "untouched"
+        self.refused(254, "(ResourceNotFoundException)", "export", "--table-name", "Nowhere", "--output", path)
+        self.assertFalse(path.exists())
+        self.create("Empty")
+        self.refused(252, "cannot be written", "export", "--table-name", "Empty", "--output", "/nowhere/at/all")
+        self.assertEqual(self.mudax("export", "--table-name", "Empty").stdout, "")
+        self.refused(252, "takes nothing more", "export", "--table-name", "Empty", "--definition", "--output",
+                     "/dev/full")
+
     def test_a_wrong_model_is_refused(self):
         path = self.daemon.folder / "model.json"
-        for text, expected in (("[]", "model.json: "), ("{}", "it has no list DataModel"),
+        for text, expected in (("[]", "model.json: "), ('{"a": 1}', "it has no list DataModel"),
                                ('{"DataModel": [{}]}', "table 1 of the model has no TableName"),
                                ('{"DataModel": [{"TableName": "Wrong"}]}', "lacks a name, or a key")):
             path.write_text(text)
@@ -289,14 +590,12 @@ class CommandLine(unittest.TestCase):
                 "AttributeName": "p", "AttributeType": "S"}},
             "TableData": [{"p": {"S": "a"}}, {"q": {"S": "b"}}]}]}))
         done = self.mudax("import", path, code=254)
-        self.assertIn("WrongItem: stopped after 1 of 2 items", done.stderr)
+        self.assertIn("WrongItem: stopped after 1 items; item 2 is refused", done.stderr)
         self.assertIn("(ValidationException) when calling the PutItem operation", done.stderr)
 
     def test_a_killed_daemon_is_missed_and_found_again(self):
-        daemon = Daemon()
-        self.addCleanup(daemon.close)
-        daemon.start()
-        self.assertEqual(run("import", MODEL, "--without-indexes", url=daemon.url).returncode, 0)
+        daemon = self.own_daemon()
+        self.assertEqual(run("import", MODEL, url=daemon.url).returncode, 0)
         daemon.end(signal.SIGKILL)
         query = ("query", "--table-name", "OnlineShop", "--key-condition-expression", "PK = :p",
                  "--expression-attribute-values", '{":p": {"S": "c#12345"}}')
