@@ -372,6 +372,24 @@ class CommandLine(unittest.TestCase):
         self.assertIn("cache: miss", after.stderr)
         self.assertEqual(json.loads(after.stdout)["Count"], 2)
 
+    def test_what_is_cached_is_purged(self):
+        daemon = self.own_daemon()
+        mudax = lambda *words: run(*words, url=daemon.url)
+        self.assertEqual(mudax("import", MODEL).returncode, 0)
+        get = ("get-item", "--table-name", "OnlineShop", "--key", "PK={S=c#12345},SK={S=c#12345}", "--verdict")
+        self.assertIn("cache: hit", mudax(*get).stderr)
+        purged = json.loads(mudax("purge", "--table-name", "OnlineShop", "--key", "PK={S=c#12345},SK={S=c#12345}").stdout)
+        self.assertEqual(purged, {"Items": 1, "Pages": 0})
+        self.assertIn("cache: miss", mudax(*get).stderr)
+        self.assertGreater(json.loads(mudax("purge").stdout)["Items"], 1)
+        self.assertIn("cache: miss", mudax(*get).stderr)
+
+    def test_the_heat_of_partitions_is_told(self):
+        self.create("Hot")
+        self.mudax("put-item", "--table-name", "Hot", "--item", "p={S=a}")
+        table, = self.json("describe-heat", "--table-name", "Hot")["Heat"]
+        self.assertEqual((table["Name"], sum(part["Items"] for part in table["Partitions"])), ("Hot", 1))
+
     def test_stats_are_figures(self):
         figures = self.json("stats")
         self.assertTrue(figures)
@@ -409,7 +427,7 @@ class CommandLine(unittest.TestCase):
         for verb in ("ping", "create-table", "describe-table", "list-tables", "delete-table", "put-item",
                      "get-item", "delete-item", "update-item", "query", "scan", "batch-get-item", "batch-write-item",
                      "transact-get-items", "transact-write-items", "update-table", "update-time-to-live",
-                     "describe-time-to-live", "stats", "import", "export"):
+                     "describe-time-to-live", "describe-heat", "purge", "stats", "import", "export"):
             self.assertIn(f"  {verb} ", overview)
             self.assertIn("--url", self.mudax(verb, "help").stdout)
         self.assertIn("usage: mudax import FILE [options]", self.mudax("import", "help").stdout)
