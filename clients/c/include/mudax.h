@@ -285,8 +285,8 @@ size_t mudax_reply_unprocessed_at(const struct mudax_reply *reply, size_t index)
  * the part's condition.
  * text  more words, "" if there are none; NULL: not wanted */
 const char *mudax_reply_reason(const struct mudax_reply *reply, size_t index, const char **text);
-/* Table operations, DescribeHeat and Stats: a map with DynamoDB's member names; Purge: a map of how many Items
- * and Pages were dropped from the cache; NULL for others. */
+/* Table operations, DescribeHeat and Stats: a map with DynamoDB's member names; Purge: a map of how
+ * many Items and Pages were dropped from the cache; NULL for others. */
 const struct mudax_value *mudax_reply_description(const struct mudax_reply *reply);
 /* ConsumedCapacity with DynamoDB's member names: a map, of batches and transactions a list of them.
  * NULL: not asked for, or the store was not asked. */
