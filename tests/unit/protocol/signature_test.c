@@ -53,7 +53,7 @@ static void the_arithmetic_is_that_of_awss_own_vectors(void **state)
 #define FIELDS(time)                                                                               \
     LINE("Host: 127.0.0.1:8000")                                                                   \
     LINE("Content-Type: application/x-amz-json-1.0")                                               \
-        LINE("X-Amz-Target: DynamoDB_20120810.ListTables") LINE("X-Amz-Date: " time)
+    LINE("X-Amz-Target: DynamoDB_20120810.ListTables") LINE("X-Amz-Date: " time)
 #define RIGHT AUTHORIZATION("AKIDEXAMPLE/" SCOPE, NAMES, SIGNATURE)
 #define TIME  "20240101T000000Z"
 
