@@ -1,6 +1,7 @@
 #include "cache/cache.h"
 
 #include "backend/batch.h"
+#include "cache/explain.h"
 #include "cache/fetch.h"
 #include "cache/item_cache.h"
 #include "cache/purge.h"
@@ -288,6 +289,8 @@ enum submit lane_submit(struct cache_lane *lane, struct call *call)
         return write_see(lane, call);
     if (operation == OPERATION_PURGE)
         return purge_submit(lane, call);
+    if (operation == OPERATION_EXPLAIN)
+        return explain_submit(lane, call);
     return operation_may_change(operation) ? write_submit(lane, call) : pass(lane, call);
 }
 

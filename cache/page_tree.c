@@ -205,3 +205,33 @@ struct entry *page_tree_find(const struct page_tree *tree, struct memory *memory
     }
     return NULL;
 }
+
+static bool ends_behind(const struct page_tree *tree, struct memory *memory, uint32_t slot,
+                        struct bytes sort)
+{
+    struct bytes end = interval_at(tree, memory, tree->places[slot].latest).high;
+    return !bytes_given(end) || bytes_compare(end, sort) > 0;
+}
+
+/* In order of where intervals begin, up by the parents: no recursion, nothing to allocate. */
+uint32_t page_tree_count(const struct page_tree *tree, struct memory *memory, struct bytes sort)
+{
+    uint32_t count = 0, slot = tree->root, from = NOWHERE;
+    while (slot != NOWHERE) {
+        const struct page_place *place = &tree->places[slot];
+        struct key_interval interval = interval_at(tree, memory, slot);
+        uint32_t next = place->parent;
+        bool is_down = from == place->parent;
+        bool is_left_done = from == place->left && from != NOWHERE;
+        if (is_down && place->left != NOWHERE && ends_behind(tree, memory, place->left, sort)) {
+            next = place->left;
+        } else if (is_down || is_left_done) {
+            count += key_interval_holds(&interval, sort);
+            if (place->right != NOWHERE && bytes_compare(interval.low, sort) <= 0)
+                next = place->right;
+        }
+        from = slot;
+        slot = next;
+    }
+    return count;
+}

@@ -82,6 +82,20 @@ static bool hit(struct cache_lane *lane, struct call *call, const struct cache_p
     return true;
 }
 
+bool page_is_cacheable(const struct request *request)
+{
+    return request->page_form.size <= FORM_MAX;
+}
+
+const struct entry *page_probe_make(const struct cache *cache, struct arena *arena,
+                                    const struct request *request, struct partition_ref *partition)
+{
+    return partition_ref_make(cache, arena, request_range_id(request), request->range.partition,
+                              partition)
+               ? page_probe(cache, NULL, arena, request, partition)
+               : NULL;
+}
+
 static enum miss_reason why_alone(const struct request *request, const struct cache_policy *policy)
 {
     if (request->is_consistent)

@@ -392,6 +392,27 @@ bool write_forget(struct cache_lane *lane, struct arena *arena, const struct tou
     return true;
 }
 
+bool write_would_drop(struct cache_lane *lane, struct arena *arena, const struct touched *touched,
+                      struct dropped *out)
+{
+    struct raised raised;
+    if (!raised_init(lane, arena, &raised, touched, SHARD_PUT))
+        return false;
+    reclaim_begin(lane->reclaimer);
+    *out = (struct dropped){.items = index_get(&lane->cache->index, raised.probe) != NULL};
+    reclaim_end(lane->reclaimer);
+    for (int i = 0; i < PLACES; i++) {
+        const struct place *place = &raised.places[i];
+        struct shard *shard = cache_shard(lane->cache, place->partition.hash);
+        mutex_lock(&shard->lock);
+        const struct node *node = node_find(&shard->nodes, &place->partition);
+        if (node != NULL)
+            out->pages += page_tree_count(&node->pages, shard->memory, place->pending.sort);
+        mutex_unlock(&shard->lock);
+    }
+    return true;
+}
+
 /* image  what the store has; not given: nothing */
 static void check_image(struct cache_lane *lane, struct arena *arena, const struct entry *probe,
                         struct item_key key, struct bytes image)

@@ -23,5 +23,9 @@ MUST_CHECK bool write_forget(struct cache_lane *lane, struct arena *arena,
                              const struct touched *touched, enum shard_reason reason,
                              struct dropped *out);
 
+/* What that would drop now; nothing goes. False without memory. */
+MUST_CHECK bool write_would_drop(struct cache_lane *lane, struct arena *arena,
+                                 const struct touched *touched, struct dropped *out);
+
 /* Lowers what unknown writes kept raised for long enough. */
 void write_expire_unknown(struct cache *cache, struct reclaimer *reclaimer, uint64_t now_us);

@@ -34,6 +34,7 @@ struct touched {
  *   TransactWriteItems nil
  *   Ping           nil
  *   Purge          map: Items and Pages, how many entries were dropped
+ *   Explain        map, see the native protocol
  *   FillIndex      where the next slice begins, no MessagePack; nil when the index is ready
  *   table operations, Stats     map with DynamoDB's member names
  * Not used when status is not OK; `details` may then say more:

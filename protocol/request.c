@@ -30,6 +30,7 @@ const char *operation_name(enum operation operation)
         [OPERATION_DESCRIBE_TIME_TO_LIVE] = "DescribeTimeToLive",
         [OPERATION_FILL_INDEX] = "FillIndex",
         [OPERATION_PURGE] = "Purge",
+        [OPERATION_EXPLAIN] = "Explain",
         [OPERATION_DESCRIBE_HEAT] = "DescribeHeat",
     };
     size_t number = (size_t)operation;

@@ -32,6 +32,7 @@ enum operation {
     OPERATION_DESCRIBE_TIME_TO_LIVE = 20,
     OPERATION_FILL_INDEX = 21, /* the daemon's own: one slice of a new index */
     OPERATION_PURGE = 22,
+    OPERATION_EXPLAIN = 23, /* of one part */
     OPERATION_DESCRIBE_HEAT = 24,
 };
 enum { OPERATIONS = 25 };

@@ -74,7 +74,7 @@ static const struct file {
              {"freshness.cases", false},  {"indexes.cases", false},      {"scans.cases", false},
              {"batches.cases", false},    {"transactions.cases", false}, {"changes.cases", false},
              {"capacity.cases", false},   {"limits.cases", false},       {"cache.cases", true},
-             {"purges.cases", true}};
+             {"purges.cases", true},      {"explains.cases", true}};
 enum { FILES = sizeof files / sizeof files[0], TESTS_MAX = 512, STORES_MAX = 4 };
 
 struct test {

@@ -230,7 +230,7 @@ static bool parse_item(struct run *run, const char *json, struct bytes *out)
 static enum over over_of(const struct run *run, enum operation operation)
 {
     bool is_http = run->stage->over == OVER_HTTP;
-    bool is_our_own = operation == OPERATION_PURGE || operation == OPERATION_DESCRIBE_HEAT;
+    bool is_our_own = operation >= OPERATION_PURGE;
     bool is_spoken = operation_is_spoken(operation) && !(is_http && is_our_own);
     return run->session == run->stage->session && is_spoken ? run->stage->over : OVER_NOTHING;
 }
@@ -504,6 +504,29 @@ static void run_fill(struct run *run, char *rest)
     } while (run->reply.status == STATUS_OK && run->reply.count != 0);
 }
 
+/* A get, query, scan or delete; of a query its condition, its values and an index. */
+static void run_explain(struct run *run, char *rest)
+{
+    struct session_call call;
+    const char *verb = take_word(&rest);
+    struct request part = {.operation = strcmp(verb, "query") == 0  ? OPERATION_QUERY
+                                        : strcmp(verb, "scan") == 0 ? OPERATION_SCAN
+                                                                    : part_of(verb)};
+    bool is_understood = true;
+    session_call_init(&call, OPERATION_EXPLAIN, NULL);
+    part.table_name = bytes_text(take_word(&rest));
+    if (part.operation == OPERATION_QUERY)
+        part.key_condition.text = bytes_text(take_enclosed(&rest));
+    else if (part.operation != OPERATION_SCAN)
+        is_understood = parse_item(run, take_enclosed(&rest), &part.key);
+    if (is_understood && run_options(run, &part, rest)) {
+        call.call.request.parts = &part;
+        call.call.request.part_count = 1;
+        run_call(run, &call);
+    }
+    session_call_deinit(&call);
+}
+
 /* [T [{KEY}] [index NAME]] */
 static void run_purge(struct run *run, char *rest)
 {
@@ -585,6 +608,8 @@ static void run_request(struct run *run, const char *line, int i)
         run_alter(run, OPERATION_UPDATE_TIME_TO_LIVE, rest);
     else if (strcmp(verb, "describe-live") == 0)
         run_table(run, OPERATION_DESCRIBE_TIME_TO_LIVE, rest);
+    else if (strcmp(verb, "explain") == 0)
+        run_explain(run, rest);
     else if (strcmp(verb, "purge") == 0)
         run_purge(run, rest);
     else if (strcmp(verb, "heat") == 0)

@@ -46,6 +46,7 @@
  *       -> verdict hit                          how the cache answered: hit, miss or bypass; looked
  * at only where a cache is in front and on behind put T {ITEM}                       past the
  * cache; any request time 1500                                 the clock goes on, milliseconds
+ *     explain get T {KEY} | query T ".." | scan T | delete T {KEY}   what the cache makes of it
  *     purge [T [{KEY}] [index NAME]]            KEY: an item's, or a partition key alone
  *       -> contains "Items":1                   of the body as plain JSON
  *     policy item 1000 query 0                  the cache's TTLs from now on, milliseconds

@@ -174,6 +174,7 @@ enum mudax_operation {
     MUDAX_UPDATE_TIME_TO_LIVE = 19,
     MUDAX_DESCRIBE_TIME_TO_LIVE = 20,
     MUDAX_PURGE = 22,
+    MUDAX_EXPLAIN = 23,
     MUDAX_DESCRIBE_HEAT = 24,
 };
 

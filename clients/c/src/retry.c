@@ -16,6 +16,7 @@ enum effect effect_of(enum mudax_operation operation, bool has_token)
     case MUDAX_TRANSACT_GET_ITEMS:
     case MUDAX_DESCRIBE_TIME_TO_LIVE:
     case MUDAX_PURGE:
+    case MUDAX_EXPLAIN:
     case MUDAX_DESCRIBE_HEAT:
         return EFFECT_NONE;
     case MUDAX_BATCH_WRITE_ITEM: /* no conditions, and nothing that counts */

@@ -15,6 +15,7 @@ static void reads_are_repeated_whenever_that_may_help(void **state)
                                                  MUDAX_SCAN,
                                                  MUDAX_STATS,
                                                  MUDAX_PURGE,
+                                                 MUDAX_EXPLAIN,
                                                  MUDAX_DESCRIBE_HEAT,
                                                  MUDAX_DESCRIBE_TABLE,
                                                  MUDAX_LIST_TABLES,
