@@ -174,6 +174,7 @@ struct expression *parser_make_node(struct parser *parser, enum expression_kind 
     if (node == NULL)
         return parser_refuse_memory(parser);
     *node = (struct expression){.kind = kind};
+    parser->operators += kind != EXPRESSION_PATH && kind != EXPRESSION_VALUE;
     return node;
 }
 
@@ -325,8 +326,12 @@ enum status parser_begin(struct parser *parser, struct bytes text, const char *w
     return STATUS_OK;
 }
 
-enum status parser_end(const struct parser *parser)
+enum status parser_end(struct parser *parser)
 {
+    if (parser->operators > EXPRESSION_OPERATORS_MAX && !parser->binding->is_made)
+        parser_note_flaw(parser, FLAW_OPERATOR_COUNT,
+                         "The expression contains too many operators; operator count: %u",
+                         parser->operators);
     if (!parser->has_flaw)
         return STATUS_OK;
     return error_set(parser->error, STATUS_VALIDATION, "Invalid %s: %s", parser->what,

@@ -17,6 +17,7 @@ enum flaw {
     FLAW_SECTION,
     FLAW_UNDEFINED_ALIAS,
     FLAW_OPERAND_COUNT,
+    FLAW_OPERATOR_COUNT,
     FLAW_SAME_OPERANDS,
     FLAW_PATHS,
     FLAW_OPERAND_TYPE,
@@ -27,6 +28,7 @@ struct parser {
     struct bytes text;
     struct token before, now, after;
     int nesting;
+    unsigned operators; /* and functions, so far */
     struct expression_binding *binding;
     struct arena *arena;
     struct error *error; /* set when a parse function returns NULL or false */
@@ -41,7 +43,7 @@ MUST_CHECK enum status parser_begin(struct parser *parser, struct bytes text, co
                                     struct expression_binding *binding, struct arena *arena,
                                     struct error *error);
 /* STATUS_OK, or the gravest flaw. */
-MUST_CHECK enum status parser_end(const struct parser *parser);
+MUST_CHECK enum status parser_end(struct parser *parser);
 
 /* Remembers the flaw unless a graver one, or an earlier one of its class, is known. */
 void parser_note_flaw(struct parser *parser, enum flaw flaw, const char *format, ...)

@@ -111,6 +111,13 @@ static void check_node(struct parser *parser, const struct expression *node)
         parser_check_types(parser, node, TYPES_ORDERED);
         check_bounds(parser, node);
         break;
+    case EXPRESSION_IN:
+        if (node->count - 1 > EXPRESSION_IN_MAX && !parser->binding->is_made)
+            parser_note_flaw(parser, FLAW_OPERAND_COUNT,
+                             "The IN operator is provided with too many operands; number of "
+                             "operands: %u",
+                             node->count - 1);
+        break;
     case EXPRESSION_BEGINS_WITH:
         parser_check_types(parser, node, TYPES_BEGINNING);
         break;

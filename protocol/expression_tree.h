@@ -7,9 +7,11 @@
 #include "protocol/expression_binding.h"
 
 enum {
-    EXPRESSION_SIZE_MAX = 4096,   /* bytes; developer guide, quotas */
-    EXPRESSION_MADE_MAX = 32768,  /* of one made of legacy parameters, which have no such quota; a
-                                     chain of conditions is as deep as it is long */
+    EXPRESSION_SIZE_MAX = 4096,     /* bytes; developer guide, quotas */
+    EXPRESSION_MADE_MAX = 32768,    /* of one made of legacy parameters, which have no such quota; a
+                                       chain of conditions is as deep as it is long */
+    EXPRESSION_OPERATORS_MAX = 300, /* and functions, of one that is not made */
+    EXPRESSION_IN_MAX = 100,      /* operands to choose among; neither counts in one that is made */
     EXPRESSION_NESTING_MAX = 300, /* parentheses and NOTs in each other; as many operators are
                                      DynamoDB's limit for a whole expression */
     PATH_STEPS_MAX = 32,          /* of a document path */
