@@ -4,6 +4,7 @@
 #include "clients/cli/import.h"
 #include "clients/cli/output.h"
 #include "clients/cli/parts.h"
+#include "clients/cli/top.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +50,7 @@ struct verb {
 
 static int run_import(struct mudax *db, const struct arguments *arguments);
 static int run_export(struct mudax *db, const struct arguments *arguments);
+static int run_top(struct mudax *db, const struct arguments *arguments);
 
 static const struct verb verbs[] = {
     {"ping", "Ping", "see whether the daemon answers", MUDAX_PING, .print = print_pong},
@@ -96,10 +98,14 @@ static const struct verb verbs[] = {
     {"describe-heat", "DescribeHeat",
      "partitions of a table and of its indexes, and what they bear", MUDAX_DESCRIBE_HEAT, TABLE,
      INPUT, .print = print_description},
-    {"purge", "Purge", "forget what is cached: of an item, a partition, an index, a table, or all",
-     MUDAX_PURGE, 0, TABLE | FLAG_BIT(FLAG_INDEX_NAME) | FLAG_BIT(FLAG_KEY),
-     .print = print_description},
     {"stats", "Stats", "figures of the daemon", MUDAX_STATS, .print = print_description},
+    {"purge", "Purge",
+     "forget what is cached: of a key, a partition (--partition-key), an index, a table; all of it",
+     MUDAX_PURGE, 0,
+     TABLE | FLAG_BIT(FLAG_KEY) | FLAG_BIT(FLAG_PARTITION_KEY) | FLAG_BIT(FLAG_INDEX_NAME) | INPUT,
+     .print = print_description},
+    {"top", "Stats", "the keys that are asked for most, and why reads are no hits", 0, 0,
+     FLAG_BIT(FLAG_ONCE), .run = run_top},
     {"import", "BatchWriteItem", "tables of a NoSQL Workbench model, or items, one a line", 0, 0,
      TABLE | FLAG_BIT(FLAG_WITHOUT_INDEXES), .run = run_import},
     {"export", "Scan", "all items of a table, one a line", 0, TABLE,
@@ -187,7 +193,7 @@ static struct mudax_request make_request(const struct verb *verb, const struct a
         .operation = verb->operation,
         .table = of[FLAG_TABLE_NAME].text,
         .index = of[FLAG_INDEX_NAME].text,
-        .key = of[FLAG_KEY].value,
+        .key = of[of[FLAG_PARTITION_KEY].is_given ? FLAG_PARTITION_KEY : FLAG_KEY].value,
         .item = of[FLAG_ITEM].value,
         .key_condition = of[FLAG_KEY_CONDITION_EXPRESSION].text,
         .condition = of[FLAG_CONDITION_EXPRESSION].text,
@@ -346,6 +352,8 @@ static int run_call(struct mudax *db, const struct verb *verb, const struct argu
         return EXIT_USAGE;
     if (arguments->of[FLAG_SEGMENT].is_given != arguments->of[FLAG_TOTAL_SEGMENTS].is_given)
         return report_usage("--segment and --total-segments go together");
+    if (arguments->of[FLAG_KEY].is_given && arguments->of[FLAG_PARTITION_KEY].is_given)
+        return report_usage("--key names an item, --partition-key a partition; give one of them");
     switch (verb->operation) {
     case MUDAX_CREATE_TABLE:
     case MUDAX_UPDATE_TABLE:
@@ -375,6 +383,11 @@ static int check_required(const struct verb *verb, const struct arguments *argum
     if (missing[0] == '\0')
         return 0;
     return report_usage("the following arguments are required: %s", missing);
+}
+
+static int run_top(struct mudax *db, const struct arguments *arguments)
+{
+    return top(db, arguments->of[FLAG_ONCE].truth);
 }
 
 static int run(const struct verb *verb, const struct arguments *arguments)

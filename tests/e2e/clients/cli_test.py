@@ -395,6 +395,31 @@ class CommandLine(unittest.TestCase):
         self.assertTrue(figures)
         self.assertTrue(all(isinstance(value, (int, float)) for value in figures.values()))
 
+    def test_top_tells_the_purges_of_keys_partitions_and_tables(self):
+        self.mudax("create-table", "--table-name", "purged", "--billing-mode", "PAY_PER_REQUEST",
+                   "--attribute-definitions", "AttributeName=p,AttributeType=S", "AttributeName=s,AttributeType=S",
+                   "--key-schema", "AttributeName=p,KeyType=HASH", "AttributeName=s,KeyType=RANGE")
+        key = '{"p": {"S": "a"}, "s": {"S": "%s"}}'
+        get = ("get-item", "--table-name", "purged", "--verdict", "--key")
+        for sort in "123":
+            self.mudax("put-item", "--table-name", "purged", "--item", key % sort)
+        self.assertIn("hit", self.mudax(*get, key % "1").stderr)
+        self.assertEqual(self.json("purge", "--table-name", "purged", "--key", key % "1"), {"Items": 1, "Pages": 0})
+        self.assertIn("miss", self.mudax(*get, key % "1").stderr)
+        self.assertIn("hit", self.mudax(*get, key % "2").stderr)
+        self.assertEqual(self.json("purge", "--table-name", "purged", "--partition-key", '{"p": {"S": "a"}}'),
+                         {"Items": 3, "Pages": 0})
+        self.assertIn("miss", self.mudax(*get, key % "2").stderr)
+        self.assertEqual(self.json("purge", "--table-name", "purged"), {"Items": 1, "Pages": 0})
+        self.assertIn("miss", self.mudax(*get, key % "2").stderr)
+        self.refused(254, "does not have the specified index", "purge", "--table-name", "purged", "--index-name", "none")
+        self.refused(252, "--partition-key", "purge", "--table-name", "purged", "--key", key % "1", "--partition-key",
+                     '{"p": {"S": "a"}}')
+        told = self.mudax("top", "--once").stdout
+        # A key whose note another one took counts as cold.
+        self.assertRegex(told, r"(?m)^ +[23]  item   purged +purge$")
+        self.assertRegex(told, r"(?m)^REQUESTS/S +HITS  KIND   TABLE +KEY$")
+
     def test_service_errors_are_the_aws_clis(self):
         self.create("Errors")
         self.refused(254, "\nAn error occurred (ValidationException) when calling the GetItem operation: "
@@ -427,7 +452,7 @@ class CommandLine(unittest.TestCase):
         for verb in ("ping", "create-table", "describe-table", "list-tables", "delete-table", "put-item",
                      "get-item", "delete-item", "update-item", "query", "scan", "batch-get-item", "batch-write-item",
                      "transact-get-items", "transact-write-items", "update-table", "update-time-to-live",
-                     "describe-time-to-live", "describe-heat", "purge", "stats", "import", "export"):
+                     "describe-time-to-live", "describe-heat", "purge", "stats", "top", "import", "export"):
             self.assertIn(f"  {verb} ", overview)
             self.assertIn("--url", self.mudax(verb, "help").stdout)
         self.assertIn("usage: mudax import FILE [options]", self.mudax("import", "help").stdout)
