@@ -271,7 +271,8 @@ static void the_longest_chain_is_walked(void **state)
     (void)state;
     char text[EXPRESSION_SIZE_MAX + 1] = "a=s";
     size_t size = 3;
-    for (; size + 7 <= EXPRESSION_SIZE_MAX; size += 7)
+    for (unsigned operators = 1; operators + 2 <= EXPRESSION_OPERATORS_MAX;
+         operators += 2, size += 7)
         memcpy(text + size, " OR a=s", 8);
     const struct expression *tree = parse(text, NULL);
     assert_false(condition_holds(tree, item_of(ITEM)));
