@@ -31,9 +31,9 @@ static void bind(const struct expression_input *input, const struct key_schema *
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct key_schema schemas[] = {
-        {{BYTES_LITERAL("p"), VALUE_S}, {BYTES_LITERAL("s"), VALUE_S}},
-        {{BYTES_LITERAL("p"), VALUE_S}, {BYTES_LITERAL("s"), VALUE_N}},
-        {{BYTES_LITERAL("p"), VALUE_B}, {BYTES_NONE, VALUE_S}},
+        {.partition = {BYTES_LITERAL("p"), VALUE_S}, .sort = {BYTES_LITERAL("s"), VALUE_S}},
+        {.partition = {BYTES_LITERAL("p"), VALUE_S}, .sort = {BYTES_LITERAL("s"), VALUE_N}},
+        {.partition = {BYTES_LITERAL("p"), VALUE_B}, .sort = {BYTES_NONE, VALUE_S}},
     };
     struct expression_input input = {.text = bytes_of(data, size)};
     const uint8_t *line_end = size == 0 ? NULL : memchr(data, '\n', size);

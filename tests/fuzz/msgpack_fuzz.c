@@ -32,9 +32,9 @@ static void check_canonical(struct bytes item, const struct item_facts *facts, s
 static void check_keys(struct bytes map, struct arena *arena)
 {
     static const struct key_schema schemas[] = {
-        {{BYTES_LITERAL("p"), VALUE_S}, {BYTES_LITERAL("s"), VALUE_N}},
-        {{BYTES_LITERAL("p"), VALUE_B}, {BYTES_LITERAL("a"), VALUE_B}},
-        {{BYTES_LITERAL("p"), VALUE_N}, {BYTES_NONE, VALUE_S}},
+        {.partition = {BYTES_LITERAL("p"), VALUE_S}, .sort = {BYTES_LITERAL("s"), VALUE_N}},
+        {.partition = {BYTES_LITERAL("p"), VALUE_B}, .sort = {BYTES_LITERAL("a"), VALUE_B}},
+        {.partition = {BYTES_LITERAL("p"), VALUE_N}, .sort = {BYTES_NONE, VALUE_S}},
     };
     for (size_t i = 0; i < sizeof schemas / sizeof schemas[0]; i++) {
         struct item_key key;
