@@ -197,25 +197,36 @@ static const uint64_t *commits_of(const struct batch *batch)
     return commits;
 }
 
+/* The error that the whole batch gives, or NULL. An error that would come again is one, unless a
+ * part has been written already (its table changed between the two): "failed" must not be said of a
+ * batch of which something is there. Then the part is left to be repeated, and tells by itself. */
+static const struct reply *final_of(const struct batch *batch)
+{
+    size_t count = batch->call->request.part_count, failed = 0;
+    bool is_write = batch->call->request.operation == OPERATION_BATCH_WRITE_ITEM;
+    bool is_written = false;
+    const struct reply *final = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const struct reply *part = &batch->parts[i].call.reply;
+        bool is_ok = part->status == STATUS_OK;
+        failed += !is_ok;
+        is_written |= is_write && (is_ok || part->status == STATUS_OUTCOME_UNKNOWN);
+        if (!is_ok && (final == NULL || (may_pass(final->status) && !may_pass(part->status))))
+            final = part;
+    }
+    if (final == NULL || may_pass(final->status))
+        return failed == count ? final : NULL;
+    return is_written ? NULL : final;
+}
+
 static enum submit finish(struct batch *batch)
 {
     struct call *call = batch->call;
     struct reply *reply = &call->reply;
-    size_t count = call->request.part_count, failed = 0;
-    const struct reply *final = NULL, *first = NULL;
     reply_init(reply);
-    for (size_t i = 0; i < count; i++) {
-        const struct reply *part = &batch->parts[i].call.reply;
-        merge(reply, part, i == 0);
-        if (part->status == STATUS_OK)
-            continue;
-        failed++;
-        first = first == NULL ? part : first;
-        if (final == NULL && !may_pass(part->status))
-            final = part;
-    }
-    if (final == NULL && failed == count)
-        final = first;
+    for (size_t i = 0; i < call->request.part_count; i++)
+        merge(reply, &batch->parts[i].call.reply, i == 0);
+    const struct reply *final = final_of(batch);
     if (final != NULL) {
         reply->error = final->error;
         return call_fail(call, final->status);

@@ -12,7 +12,7 @@
 /* Answers a batch. A reply that is DONE is the call's arena's memory.
  * Errors: STATUS_VALIDATION and STATUS_RESOURCE_NOT_FOUND with DynamoDB's texts, for the whole; of
  * those that the store gives, one that may be gone at the next attempt leaves its part unprocessed,
- * unless all parts fail.
+ * unless all parts fail; so does any other when a part has been written already.
  * Source: API reference, BatchGetItem, BatchWriteItem. */
 enum submit batch_submit(struct lane *lane, struct call *call);
 
