@@ -32,6 +32,9 @@ const char *operation_name(enum operation operation)
         [OPERATION_PURGE] = "Purge",
         [OPERATION_EXPLAIN] = "Explain",
         [OPERATION_DESCRIBE_HEAT] = "DescribeHeat",
+        [OPERATION_TAG_RESOURCE] = "TagResource",
+        [OPERATION_UNTAG_RESOURCE] = "UntagResource",
+        [OPERATION_LIST_TAGS_OF_RESOURCE] = "ListTagsOfResource",
     };
     size_t number = (size_t)operation;
     return number < OPERATIONS && names[number] != NULL ? names[number] : "Unknown";
@@ -54,6 +57,8 @@ bool operation_may_change(enum operation operation)
     case OPERATION_UPDATE_TABLE:
     case OPERATION_DELETE_TABLE:
     case OPERATION_UPDATE_TIME_TO_LIVE:
+    case OPERATION_TAG_RESOURCE:
+    case OPERATION_UNTAG_RESOURCE:
     case OPERATION_FILL_INDEX:
         return true;
     default:

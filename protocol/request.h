@@ -34,8 +34,11 @@ enum operation {
     OPERATION_PURGE = 22,
     OPERATION_EXPLAIN = 23, /* of one part */
     OPERATION_DESCRIBE_HEAT = 24,
+    OPERATION_TAG_RESOURCE = 25,
+    OPERATION_UNTAG_RESOURCE = 26,
+    OPERATION_LIST_TAGS_OF_RESOURCE = 27,
 };
-enum { OPERATIONS = 25 };
+enum { OPERATIONS = 28 };
 
 /* Which attributes of an item a write answers with. Numbers as above. */
 enum return_values {
@@ -96,7 +99,8 @@ struct request {
     enum return_values return_values;
     struct bytes start_key;     /* Query, Scan: ExclusiveStartKey, MessagePack map. FillIndex: the
                                    reply's body of the slice before */
-    struct bytes definition;    /* CreateTable, UpdateTable, UpdateTimeToLive: MessagePack map with
+    struct bytes definition;    /* CreateTable, UpdateTable, UpdateTimeToLive, TagResource,
+                                   UntagResource, ListTagsOfResource: MessagePack map with
                                    DynamoDB's member names */
     struct bytes index_name;    /* Query, Scan, Purge; not given: the table itself */
     uint32_t segment, segments; /* Scan: Segment of TotalSegments; 0 segments: not given */

@@ -243,6 +243,8 @@ enum submit list_tables_begin(struct action *action);
 enum submit update_table_begin(struct action *action);
 enum submit update_time_to_live_begin(struct action *action);
 enum submit describe_time_to_live_begin(struct action *action);
+enum submit tag_resource_begin(struct action *action); /* and UntagResource */
+enum submit list_tags_begin(struct action *action);
 enum submit fill_index_begin(struct action *action);
 enum submit describe_heat_begin(struct action *action);
 enum submit delete_table_begin(struct action *action);

@@ -1,6 +1,7 @@
-/* alter.c - tables that change while they are in use: UpdateTable, UpdateTimeToLive, and the slices
- * in which a new index is filled. */
+/* alter.c - tables that change while they are in use: UpdateTable, UpdateTimeToLive, their tags,
+ * and the slices in which a new index is filled. */
 #include "backend/engine/action.h"
+#include "backend/engine/arn.h"
 #include "backend/engine/record.h"
 
 #include "protocol/encoding/msgpack.h"
@@ -133,10 +134,21 @@ static bool fill_drops(struct action *action)
 static struct definition_change change_of(const struct request *request)
 {
     struct definition_change change = {.request = request->definition};
-    change.kind = request->operation == OPERATION_UPDATE_TABLE          ? CHANGE_TABLE
-                  : request->operation == OPERATION_UPDATE_TIME_TO_LIVE ? CHANGE_TIME_TO_LIVE
-                                                                        : CHANGE_FILLED;
-    if (change.kind == CHANGE_FILLED) {
+    switch (request->operation) {
+    case OPERATION_UPDATE_TABLE:
+        change.kind = CHANGE_TABLE;
+        break;
+    case OPERATION_UPDATE_TIME_TO_LIVE:
+        change.kind = CHANGE_TIME_TO_LIVE;
+        break;
+    case OPERATION_TAG_RESOURCE:
+        change.kind = CHANGE_TAG;
+        break;
+    case OPERATION_UNTAG_RESOURCE:
+        change.kind = CHANGE_UNTAG;
+        break;
+    default:
+        change.kind = CHANGE_FILLED;
         change.request = BYTES_NONE;
         change.index = request->index_name;
     }
@@ -183,18 +195,21 @@ static enum submit alter_read_done(struct action *action)
                                : action_fail(action, status);
 }
 
+/* Not given: the request's map has no such text. */
+static struct bytes text_of(const struct request *request, const char *member)
+{
+    struct bytes value, text;
+    if (!item_find(request->definition, bytes_text(member), &value))
+        return BYTES_NONE;
+    struct msgpack_cursor cursor = msgpack_cursor_of(value);
+    return msgpack_read_str(&cursor, &text) ? text : BYTES_NONE;
+}
+
 /* The request's map names the table. */
 static enum submit name_table(struct action *action)
 {
     struct request *request = &action->call->request;
-    struct bytes value;
-    struct msgpack_cursor cursor;
-    request->table_name = BYTES_NONE;
-    if (item_find(request->definition, BYTES_LITERAL("TableName"), &value)) {
-        cursor = msgpack_cursor_of(value);
-        if (!msgpack_read_str(&cursor, &request->table_name))
-            request->table_name = BYTES_NONE;
-    }
+    request->table_name = text_of(request, "TableName");
     enum status status = table_name_check(request->table_name, &action->call->reply.error);
     return status == STATUS_OK ? find_table(action) : action_fail(action, status);
 }
@@ -218,6 +233,48 @@ enum submit describe_time_to_live_begin(struct action *action)
         return SUBMIT_DONE;
     reply->body = definition_describe_time_to_live(action->definition, action->call->arena);
     return bytes_given(reply->body) ? SUBMIT_DONE : action_fail(action, STATUS_NO_MEMORY);
+}
+
+/* ---- tags ---- */
+
+/* The request's map names the table by its ARN. */
+static enum submit name_resource(struct action *action)
+{
+    struct request *request = &action->call->request;
+    struct error *error = &action->call->reply.error;
+    struct bytes arn = text_of(request, "ResourceArn");
+    enum status status = arn_table(arn, &request->table_name, error);
+    if (status != STATUS_OK)
+        return action_fail(action, status);
+    if (catalog_find(action->lane->catalog, request->table_name) != NULL)
+        return find_table(action);
+    if (request->operation == OPERATION_UNTAG_RESOURCE)
+        return action_fail(
+            action, error_set(error, STATUS_RESOURCE_NOT_FOUND, "Requested resource not found"));
+    return action_fail(action, error_set(error, STATUS_RESOURCE_NOT_FOUND,
+                                         "Requested resource not found: ResourcArn: %.*s not found",
+                                         (int)arn.size, (const char *)arn.data));
+}
+
+enum submit tag_resource_begin(struct action *action)
+{
+    enum submit submit = name_resource(action);
+    return submit == SUBMIT_PENDING ? read_definition(action) : submit;
+}
+
+/* All on one page, as DynamoDB tells them: there are no more than 50. */
+enum submit list_tags_begin(struct action *action)
+{
+    struct call *call = action->call;
+    struct bytes token;
+    enum submit submit = name_resource(action);
+    if (submit != SUBMIT_PENDING)
+        return submit;
+    if (item_find(call->request.definition, BYTES_LITERAL("NextToken"), &token))
+        return action_fail(action, error_set(&call->reply.error, STATUS_VALIDATION,
+                                             "Invalid NextToken: there was no page before"));
+    call->reply.body = definition_describe_tags(action->definition, call->arena);
+    return bytes_given(call->reply.body) ? SUBMIT_DONE : action_fail(action, STATUS_NO_MEMORY);
 }
 
 /* ---- filling an index ---- */

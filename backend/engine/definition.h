@@ -54,8 +54,8 @@ struct bytes definition_encode(const struct definition_input *input, uint32_t id
 
 /* What changes a definition. */
 struct definition_change {
-    enum { CHANGE_TABLE, CHANGE_TIME_TO_LIVE, CHANGE_FILLED } kind;
-    struct bytes request; /* UpdateTable's or UpdateTimeToLive's map */
+    enum { CHANGE_TABLE, CHANGE_TIME_TO_LIVE, CHANGE_TAG, CHANGE_UNTAG, CHANGE_FILLED } kind;
+    struct bytes request; /* UpdateTable's, UpdateTimeToLive's, TagResource's, ... map */
     struct bytes index;   /* that is filled now */
 };
 
@@ -63,7 +63,8 @@ struct definition_change {
  * next_id  for a new index; counted up if it is used
  * record   arena memory
  * Errors: STATUS_VALIDATION, STATUS_RESOURCE_NOT_FOUND, STATUS_LIMIT_EXCEEDED with DynamoDB's
- * texts, STATUS_NO_MEMORY. Source: API reference, UpdateTable, UpdateTimeToLive. */
+ * texts, STATUS_NO_MEMORY. Source: API reference, UpdateTable, UpdateTimeToLive,
+ * TagResource, UntagResource. */
 MUST_CHECK enum status definition_update(const struct definition *definition,
                                          const struct definition_change *change, uint32_t *next_id,
                                          struct arena *arena, struct bytes *record,
@@ -75,6 +76,9 @@ bool definition_is_of(const struct definition *definition, struct bytes record);
 /* DescribeTimeToLive's reply body. BYTES_NONE without memory. */
 struct bytes definition_describe_time_to_live(const struct definition *definition,
                                               struct arena *arena);
+
+/* ListTagsOfResource's reply body. BYTES_NONE without memory. */
+struct bytes definition_describe_tags(const struct definition *definition, struct arena *arena);
 
 /* A map of one member, whose value is encoded. BYTES_NONE without memory. */
 struct bytes definition_wrap(const char *member, struct bytes value, struct arena *arena);

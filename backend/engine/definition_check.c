@@ -1,6 +1,7 @@
 /* definition_check.c - what CreateTable gives, by DynamoDB's rules. */
 #include "backend/engine/definition_index.h"
 
+#include "backend/engine/definition_tags.h"
 #include "protocol/encoding/msgpack.h"
 
 enum { DEFINITIONS_MAX = 2 + 2 * INDEXES_MAX };
@@ -175,6 +176,8 @@ static enum status check_request(const struct value *request, struct error *erro
         status = definition_check_keys(definitions, keys, error);
     if (status == STATUS_OK)
         status = definition_check_billing(request, error);
+    if (status == STATUS_OK)
+        status = tags_check(tree_member(request, "Tags"), error);
     return status == STATUS_OK ? definition_indexes_check(request, error) : status;
 }
 

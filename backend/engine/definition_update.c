@@ -1,5 +1,6 @@
-/* definition_update.c - what UpdateTable and UpdateTimeToLive make of a definition. */
+/* definition_update.c - what UpdateTable, UpdateTimeToLive and tagging make of a definition. */
 #include "backend/engine/definition_index.h"
+#include "backend/engine/definition_tags.h"
 
 #include "protocol/encoding/msgpack.h"
 #include "protocol/ensure.h"
@@ -390,6 +391,21 @@ static enum status update_time_to_live(struct draft *draft, const struct value *
     return STATUS_OK;
 }
 
+/* ---- TagResource, UntagResource ---- */
+
+static enum status update_tags(struct draft *draft, const struct value *request, bool is_more)
+{
+    const struct value *there = find(&draft->description, "Tags");
+    struct value tags;
+    enum status status =
+        is_more ? tags_add(there, tree_member(request, "Tags"), draft->arena, &tags, draft->error)
+                : tags_remove(there, tree_member(request, "TagKeys"), draft->arena, &tags,
+                              draft->error);
+    if (status == STATUS_OK)
+        set(&draft->description, "Tags", tags);
+    return status;
+}
+
 /* ---- a filled index ---- */
 
 static enum status index_is_filled(struct draft *draft, struct bytes name)
@@ -431,7 +447,9 @@ enum status definition_update(const struct definition *definition,
         return STATUS_INTERNAL;
     status = change->kind == CHANGE_TABLE          ? update_table(&draft, &request)
              : change->kind == CHANGE_TIME_TO_LIVE ? update_time_to_live(&draft, &request)
-                                                   : index_is_filled(&draft, change->index);
+             : change->kind == CHANGE_FILLED
+                 ? index_is_filled(&draft, change->index)
+                 : update_tags(&draft, &request, change->kind == CHANGE_TAG);
     if (status != STATUS_OK)
         return status;
     set(&draft.record, "Description", tree_of_members(&draft.description));
@@ -454,6 +472,14 @@ struct bytes definition_describe_time_to_live(const struct definition *definitio
     tree_add(&body, "TimeToLiveDescription", tree_of_members(&inner));
     struct value tree = tree_of_members(&body);
     return tree_encode(&tree, arena);
+}
+
+struct bytes definition_describe_tags(const struct definition *definition, struct arena *arena)
+{
+    struct bytes tags;
+    if (!item_find(definition->table.description, BYTES_LITERAL("Tags"), &tags))
+        tags = BYTES_LITERAL("\x90");
+    return definition_wrap("Tags", tags, arena);
 }
 
 struct bytes definition_wrap(const char *member, struct bytes value, struct arena *arena)

@@ -14,6 +14,7 @@ enum kind {
     KIND_ITEM,    /* DynamoDB JSON, or shorthand */
     KIND_PLAIN,   /* JSON object, or shorthand */
     KIND_LIST,    /* JSON array, or shorthand, several of them */
+    KIND_WORDS,   /* JSON array, or words */
 };
 
 struct flag_row {
@@ -90,6 +91,11 @@ static const struct flag_row rows[FLAGS] = {
     [FLAG_PROVISIONED_THROUGHPUT] = {"--provisioned-throughput", "ProvisionedThroughput", "MAP",
                                      "ReadCapacityUnits=5,WriteCapacityUnits=5", KIND_PLAIN},
     [FLAG_TAGS] = {"--tags", "Tags", "LIST", "Key=team,Value=shop ...", KIND_LIST},
+    [FLAG_TAG_KEYS] = {"--tag-keys", "TagKeys", "LIST", "team cost ...", KIND_WORDS},
+    [FLAG_RESOURCE_ARN] = {"--resource-arn", "ResourceArn", "TEXT", "TableArn of describe-table",
+                           KIND_TEXT},
+    [FLAG_NEXT_TOKEN] = {"--next-token", "NextToken", "TEXT", "NextToken of the page before",
+                         KIND_TEXT},
     [FLAG_TABLE_CLASS] = {"--table-class", "TableClass", "TEXT",
                           "STANDARD or STANDARD_INFREQUENT_ACCESS", KIND_TEXT},
     [FLAG_DELETION_PROTECTION_ENABLED] = {"--deletion-protection-enabled",
@@ -248,9 +254,12 @@ static int read_list(enum flag flag, int count, char **words, struct argument *o
         return out->value != NULL || refuse(flag, error.text) ? 1 : 0;
     out->value = mudax_list();
     int used = 0;
-    while (used < count && strncmp(words[used], "--", 2) != 0)
-        if (!mudax_append(out->value, shorthand_read(words[used++])))
+    while (used < count && strncmp(words[used], "--", 2) != 0) {
+        const char *word = words[used++];
+        if (!mudax_append(out->value, rows[flag].kind == KIND_WORDS ? mudax_string(word)
+                                                                    : shorthand_read(word)))
             return refuse(flag, error.text);
+    }
     return used;
 }
 
@@ -281,6 +290,7 @@ static int read_value(enum flag flag, int count, char **words, struct argument *
     case KIND_PLAIN:
         return read_map(flag, words[0], out);
     case KIND_LIST:
+    case KIND_WORDS:
         return read_list(flag, count, words, out);
     case KIND_SWITCH:
         break;
@@ -321,6 +331,7 @@ static bool take_member(enum flag flag, const struct mudax_value *value, struct 
         return out->value != NULL || refuse(flag, error.text);
     case KIND_PLAIN:
     case KIND_LIST:
+    case KIND_WORDS:
         out->value = mudax_copy(value);
         return out->value != NULL || refuse(flag, error.text);
     }

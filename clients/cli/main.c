@@ -46,7 +46,9 @@ struct verb {
      FLAG_BIT(FLAG_GLOBAL_SECONDARY_INDEXES) | FLAG_BIT(FLAG_LOCAL_SECONDARY_INDEXES))
 #define CHANGE (SETTINGS | FLAG_BIT(FLAG_GLOBAL_SECONDARY_INDEX_UPDATES))
 /* What goes into a definition, by DynamoDB's names. */
-#define DEFINITION (TABLE | CREATION | CHANGE | FLAG_BIT(FLAG_TIME_TO_LIVE_SPECIFICATION))
+#define DEFINITION                                                                                 \
+    (TABLE | CREATION | CHANGE | FLAG_BIT(FLAG_TIME_TO_LIVE_SPECIFICATION) |                       \
+     FLAG_BIT(FLAG_RESOURCE_ARN) | FLAG_BIT(FLAG_TAG_KEYS) | FLAG_BIT(FLAG_NEXT_TOKEN))
 
 static int run_import(struct mudax *db, const struct arguments *arguments);
 static int run_export(struct mudax *db, const struct arguments *arguments);
@@ -95,6 +97,12 @@ static const struct verb verbs[] = {
      .print = print_description},
     {"describe-time-to-live", "DescribeTimeToLive", "whether items expire, and by what",
      MUDAX_DESCRIBE_TIME_TO_LIVE, TABLE, INPUT, .print = print_description},
+    {"tag-resource", "TagResource", "add tags to a table, or change them", MUDAX_TAG_RESOURCE,
+     FLAG_BIT(FLAG_RESOURCE_ARN) | FLAG_BIT(FLAG_TAGS), INPUT, .print = print_description},
+    {"untag-resource", "UntagResource", "remove tags from a table", MUDAX_UNTAG_RESOURCE,
+     FLAG_BIT(FLAG_RESOURCE_ARN) | FLAG_BIT(FLAG_TAG_KEYS), INPUT, .print = print_description},
+    {"list-tags-of-resource", "ListTagsOfResource", "tags of a table", MUDAX_LIST_TAGS_OF_RESOURCE,
+     FLAG_BIT(FLAG_RESOURCE_ARN), INPUT | FLAG_BIT(FLAG_NEXT_TOKEN), .print = print_description},
     {"describe-heat", "DescribeHeat",
      "partitions of a table and of its indexes, and what they bear", MUDAX_DESCRIBE_HEAT, TABLE,
      INPUT, .print = print_description},
@@ -358,6 +366,9 @@ static int run_call(struct mudax *db, const struct verb *verb, const struct argu
     case MUDAX_CREATE_TABLE:
     case MUDAX_UPDATE_TABLE:
     case MUDAX_UPDATE_TIME_TO_LIVE:
+    case MUDAX_TAG_RESOURCE:
+    case MUDAX_UNTAG_RESOURCE:
+    case MUDAX_LIST_TAGS_OF_RESOURCE:
         return call_definition(db, verb, &request, arguments);
     case MUDAX_BATCH_GET_ITEM:
     case MUDAX_BATCH_WRITE_ITEM:

@@ -20,8 +20,10 @@ enum {
     OF_PARTS = BATCHES | TRANSACT_WRITE | BIT(OPERATION_TRANSACT_GET_ITEMS),
     ON_TABLES = BIT(OPERATION_DESCRIBE_TABLE) | BIT(OPERATION_DELETE_TABLE) |
                 BIT(OPERATION_DESCRIBE_TIME_TO_LIVE),
+    TAGGING = BIT(OPERATION_TAG_RESOURCE) | BIT(OPERATION_UNTAG_RESOURCE),
+    LIST_TAGS = BIT(OPERATION_LIST_TAGS_OF_RESOURCE),
     DEFINING = BIT(OPERATION_CREATE_TABLE) | BIT(OPERATION_UPDATE_TABLE) |
-               BIT(OPERATION_UPDATE_TIME_TO_LIVE),
+               BIT(OPERATION_UPDATE_TIME_TO_LIVE) | TAGGING | LIST_TAGS,
     HERE = ON_ITEMS | OF_PARTS | ON_TABLES | DEFINING | BIT(OPERATION_LIST_TABLES),
     NAME_SHOWN_MAX = 64,
 };
@@ -295,13 +297,16 @@ static const struct {
     {"GlobalSecondaryIndexes", CREATE},
     {"KeySchema", CREATE},
     {"LocalSecondaryIndexes", CREATE},
+    {"NextToken", LIST_TAGS},
     {"ProvisionedThroughput", CREATE | CHANGE},
     {"ReplicaUpdates", CHANGE},
+    {"ResourceArn", TAGGING | LIST_TAGS},
     {"SSESpecification", CREATE | CHANGE},
     {"StreamSpecification", CREATE | CHANGE},
     {"TableClass", CREATE | CHANGE},
     {"TableName", CREATE | CHANGE | LIVE},
-    {"Tags", CREATE},
+    {"TagKeys", BIT(OPERATION_UNTAG_RESOURCE)},
+    {"Tags", CREATE | BIT(OPERATION_TAG_RESOURCE)},
     {"TimeToLiveSpecification", LIVE},
 };
 enum { DEFINITION_MEMBERS = sizeof definition_members / sizeof definition_members[0] };

@@ -205,6 +205,9 @@ static bool put_body(struct buffer *out, const struct request *request, struct b
     case OPERATION_QUERY:
     case OPERATION_SCAN:
         return put_page(out, body);
+    case OPERATION_TAG_RESOURCE:
+    case OPERATION_UNTAG_RESOURCE:
+        return true; /* DynamoDB's body is empty */
     default:
         return is_nil(body) ? PUT(out, "{}") : json_from_plain_bytes(&cursor, out);
     }

@@ -73,8 +73,8 @@ static const struct file {
              {"conditions.cases", false}, {"filters.cases", false},      {"updates.cases", false},
              {"freshness.cases", false},  {"indexes.cases", false},      {"scans.cases", false},
              {"batches.cases", false},    {"transactions.cases", false}, {"changes.cases", false},
-             {"capacity.cases", false},   {"limits.cases", false},       {"cache.cases", true},
-             {"purges.cases", true},      {"explains.cases", true}};
+             {"capacity.cases", false},   {"limits.cases", false},       {"tags.cases", false},
+             {"cache.cases", true},       {"purges.cases", true},        {"explains.cases", true}};
 enum { FILES = sizeof files / sizeof files[0], TESTS_MAX = 512, STORES_MAX = 4 };
 
 struct test {

@@ -227,6 +227,9 @@ static bool put_http(const struct request *request, struct buffer *out)
     case OPERATION_CREATE_TABLE:
     case OPERATION_UPDATE_TABLE:
     case OPERATION_UPDATE_TIME_TO_LIVE:
+    case OPERATION_TAG_RESOURCE:
+    case OPERATION_UNTAG_RESOURCE:
+    case OPERATION_LIST_TAGS_OF_RESOURCE:
         ensure(json_from_plain_bytes(&definition, &body));
         break;
     default:
@@ -429,6 +432,8 @@ static void parse_http(struct bytes text, const struct request *request, struct 
     const uint8_t *end = memmem(text.data, text.size, "\r\n\r\n", 4);
     ensure(end != NULL);
     struct bytes json = bytes_of(end + 4, (size_t)(text.data + text.size - end) - 4);
+    if (json.size == 0) /* TagResource, UntagResource */
+        return;
     bool is_fine = memcmp(text.data, "HTTP/1.1 200", 12) == 0;
     json_reader_init(&reader, json, arena, &error);
     ensure(json_enter_map(&reader));

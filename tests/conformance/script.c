@@ -478,7 +478,7 @@ static void run_define(struct run *run, char *rest)
     session_call_deinit(&call);
 }
 
-/* UpdateTable and UpdateTimeToLive. */
+/* What is told by a map: UpdateTable, UpdateTimeToLive, tags. */
 static void run_alter(struct run *run, enum operation operation, char *rest)
 {
     struct session_call call;
@@ -606,6 +606,12 @@ static void run_request(struct run *run, const char *line, int i)
         run_alter(run, OPERATION_UPDATE_TABLE, rest);
     else if (strcmp(verb, "live") == 0)
         run_alter(run, OPERATION_UPDATE_TIME_TO_LIVE, rest);
+    else if (strcmp(verb, "tag") == 0)
+        run_alter(run, OPERATION_TAG_RESOURCE, rest);
+    else if (strcmp(verb, "untag") == 0)
+        run_alter(run, OPERATION_UNTAG_RESOURCE, rest);
+    else if (strcmp(verb, "tags") == 0)
+        run_alter(run, OPERATION_LIST_TAGS_OF_RESOURCE, rest);
     else if (strcmp(verb, "describe-live") == 0)
         run_table(run, OPERATION_DESCRIBE_TIME_TO_LIVE, rest);
     else if (strcmp(verb, "explain") == 0)

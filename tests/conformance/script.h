@@ -34,6 +34,7 @@
  *       -> reason None
  *     define {..}                               CreateTable with plain JSON
  *     alter {..}    live {..}                   UpdateTable, UpdateTimeToLive, likewise
+ *     tag {..}    untag {..}    tags {..}       TagResource, UntagResource, ListTagsOfResource
  *     fill T INDEX                              what the daemon does of itself: a new index's items
  *     heat T                                    DescribeHeat: of the body, as describe
  *     describe T    describe-live T    drop T    list [LIMIT [START]]

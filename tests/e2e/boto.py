@@ -381,6 +381,21 @@ class Sdk(OverHttp):
                          {"TimeToLiveStatus": "ENABLED", "AttributeName": "exp"})
         self.assertEqual(table.scan(Select="COUNT")["Count"], 200)  # more than five years ago: never expired
 
+    def test_tables_have_tags(self):
+        made = self.client.create_table(
+            TableName="Shop", BillingMode="PAY_PER_REQUEST", KeySchema=[{"AttributeName": "p", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "p", "AttributeType": "S"}], Tags=[{"Key": "team", "Value": "shop"}])
+        arn = made["TableDescription"]["TableArn"]
+        self.client.tag_resource(ResourceArn=arn, Tags=[{"Key": f"k{n}", "Value": str(n)} for n in range(49)])
+        pages = list(self.client.get_paginator("list_tags_of_resource").paginate(ResourceArn=arn))
+        self.assertEqual([len(page["Tags"]) for page in pages], [50])
+        self.assertIn("Number of Tags", self.refused("ValidationException", self.client.tag_resource, ResourceArn=arn,
+                                                     Tags=[{"Key": "one more", "Value": ""}]))
+        self.client.untag_resource(ResourceArn=arn, TagKeys=[f"k{n}" for n in range(49)] + ["none"])
+        self.assertEqual(self.client.list_tags_of_resource(ResourceArn=arn)["Tags"], [{"Key": "team", "Value": "shop"}])
+        self.refused("ResourceNotFoundException", self.client.list_tags_of_resource, ResourceArn=arn + "s")
+        self.refused("ValidationException", self.client.list_tags_of_resource, ResourceArn=arn + "/index/x")
+
     def test_items_are_updated_and_written_under_conditions(self):
         table = self.table(sort=None)
         key = {"p": "c"}

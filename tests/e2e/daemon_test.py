@@ -401,6 +401,9 @@ class Stopping(Outside):
         client = self.begin(store=path)
         client.create_table("Shop")
         client.call(native.PUT, {native.TABLE: "Shop", native.ITEM: {"p": "c", "s": "1"}})
+        arn = client.call(native.DESCRIBE, {native.TABLE: "Shop"})["Table"]["TableArn"]
+        tags = [{"Key": "team", "Value": "shop"}]
+        client.call(native.TAG, {native.DEFINITION: {"ResourceArn": arn, "Tags": tags}})
         self.assertEqual(self.daemon.stop(), 0)
         client = self.daemon.start()
         client.call(native.PUT, {native.TABLE: "Shop", native.ITEM: {"p": "c", "s": "2"}})
@@ -410,6 +413,7 @@ class Stopping(Outside):
         self.assertEqual([item["s"] for item in body[0]], ["1", "2"])
         table = client.call(native.DESCRIBE, {native.TABLE: "Shop"})["Table"]
         self.assertEqual(table["ItemCount"], 2)
+        self.assertEqual(client.call(native.TAGS, {native.DEFINITION: {"ResourceArn": arn}}), {"Tags": tags})
 
 
 unittest.main(verbosity=2, warnings="ignore")

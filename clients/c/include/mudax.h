@@ -176,6 +176,9 @@ enum mudax_operation {
     MUDAX_PURGE = 22,
     MUDAX_EXPLAIN = 23,
     MUDAX_DESCRIBE_HEAT = 24,
+    MUDAX_TAG_RESOURCE = 25,
+    MUDAX_UNTAG_RESOURCE = 26,
+    MUDAX_LIST_TAGS_OF_RESOURCE = 27,
 };
 
 /* Which attributes a write answers with. */
@@ -247,7 +250,7 @@ struct mudax_request {
      * it may try again; a pipe sends none. */
     const char *token;
     /* CreateTable, UpdateTable, UpdateTimeToLive: map with DynamoDB's member names, TableName among
-     * them. */
+     * them; TagResource, UntagResource, ListTagsOfResource: likewise, with ResourceArn. */
     const struct mudax_value *definition;
     const char *start_table;            /* ListTables: LastEvaluatedTableName of the page before */
     uint32_t timeout_ms;                /* of this call; 0: as in mudax_open() */

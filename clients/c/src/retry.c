@@ -18,6 +18,7 @@ enum effect effect_of(enum mudax_operation operation, bool has_token)
     case MUDAX_PURGE:
     case MUDAX_EXPLAIN:
     case MUDAX_DESCRIBE_HEAT:
+    case MUDAX_LIST_TAGS_OF_RESOURCE:
         return EFFECT_NONE;
     case MUDAX_BATCH_WRITE_ITEM: /* no conditions, and nothing that counts */
         return EFFECT_SAME;
@@ -31,6 +32,8 @@ enum effect effect_of(enum mudax_operation operation, bool has_token)
     case MUDAX_UPDATE_TABLE:
     case MUDAX_DELETE_TABLE:
     case MUDAX_UPDATE_TIME_TO_LIVE:
+    case MUDAX_TAG_RESOURCE:
+    case MUDAX_UNTAG_RESOURCE:
         break;
     }
     return EFFECT_WRITES;

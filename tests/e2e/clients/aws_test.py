@@ -16,6 +16,7 @@ import time
 
 MUDAX, MUDAXD, AWS = sys.argv[1:4]
 TABLE = ("--table-name", "Shop")
+ARN = ("--resource-arn", "arn:aws:dynamodb:local:000000000000:table/Shop")
 GETS = {"Shop": {"Keys": [{"p": {"S": "a"}, "s": {"N": "1"}}, {"p": {"S": "none"}, "s": {"N": "1"}}],
                  "ProjectionExpression": "p, #n", "ExpressionAttributeNames": {"#n": "n"}}}
 WRITES = {"Shop": [{"PutRequest": {"Item": {"p": {"S": "a"}, "s": {"N": str(number)}, "n": {"N": "5"}, "g": {"S": "x"},
@@ -51,6 +52,11 @@ COMMANDS = [
     ("put-item", *TABLE, "--item", "p={S=a},s={N=9}", "--condition-expression", "attribute_not_exists(p)"),
     ("update-time-to-live", *TABLE, "--time-to-live-specification", "Enabled=true,AttributeName=until"),
     ("describe-time-to-live", *TABLE),
+    ("tag-resource", *ARN, "--tags", "Key=team,Value=shop", "Key=Env,Value=a b"),
+    ("tag-resource", *ARN, "--tags", "Key=aws:team,Value=shop"),
+    ("untag-resource", *ARN, "--tag-keys", "team", "none"),
+    ("list-tags-of-resource", *ARN),
+    ("list-tags-of-resource", "--resource-arn", "arn:aws:dynamodb:local:000000000000:table/None"),
     ("update-table", *TABLE, "--billing-mode", "PAY_PER_REQUEST"),
     ("update-table", *TABLE, "--global-secondary-index-updates", "Delete={IndexName=by-g}"),
     ("delete-table", *TABLE),

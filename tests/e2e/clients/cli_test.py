@@ -121,6 +121,17 @@ class CommandLine(unittest.TestCase):
                          "--provisioned-throughput", "ReadCapacityUnits=5,WriteCapacityUnits=6",
                          "--tags", "Key=team,Value=shop", "Key=cost,Value=7")
         self.assertEqual(made["TableDescription"]["ProvisionedThroughput"]["WriteCapacityUnits"], 6)
+        arn = ("--resource-arn", made["TableDescription"]["TableArn"])
+        self.assertEqual(self.json("list-tags-of-resource", *arn),
+                         {"Tags": [{"Key": "team", "Value": "shop"}, {"Key": "cost", "Value": "7"}]})
+        self.refused(254, "(ValidationException) when calling the TagResource operation: The Tag Value provided is invalid, "
+                     "Value: a, b", "tag-resource", *arn, "--tags", '[{"Key": "team", "Value": "a, b"}]')
+        self.assertEqual(self.mudax("tag-resource", *arn, "--tags", "Key=team,Value=new").stdout, "")
+        self.assertEqual(self.mudax("untag-resource", *arn, "--tag-keys", "cost", "none").stdout, "")
+        self.assertEqual(self.mudax("untag-resource", *arn, "--tag-keys", '["none"]').stdout, "")
+        self.assertEqual(self.json("list-tags-of-resource", *arn), {"Tags": [{"Key": "team", "Value": "new"}]})
+        self.refused(254, "(ResourceNotFoundException) when calling the ListTagsOfResource operation",
+                     "list-tags-of-resource", "--resource-arn", arn[1] + "s")
 
     def test_an_item_is_put_got_and_deleted(self):
         self.create("Items")

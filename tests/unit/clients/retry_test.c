@@ -17,6 +17,7 @@ static void reads_are_repeated_whenever_that_may_help(void **state)
                                                  MUDAX_PURGE,
                                                  MUDAX_EXPLAIN,
                                                  MUDAX_DESCRIBE_HEAT,
+                                                 MUDAX_LIST_TAGS_OF_RESOURCE,
                                                  MUDAX_DESCRIBE_TABLE,
                                                  MUDAX_LIST_TABLES,
                                                  MUDAX_BATCH_GET_ITEM,
@@ -44,6 +45,8 @@ static void writes_are_repeated_only_if_nothing_can_have_happened(void **state)
                                                   MUDAX_DELETE_TABLE,
                                                   MUDAX_UPDATE_TABLE,
                                                   MUDAX_UPDATE_TIME_TO_LIVE,
+                                                  MUDAX_TAG_RESOURCE,
+                                                  MUDAX_UNTAG_RESOURCE,
                                                   MUDAX_TRANSACT_WRITE_ITEMS};
     for (size_t i = 0; i < sizeof writes / sizeof writes[0]; i++)
         assert_int_equal(effect_of(writes[i], false), EFFECT_WRITES);

@@ -78,6 +78,7 @@ static void check_request(json_t *vector, struct bytes frame)
     assert_bytes(request.table_name, bytes_text(table != NULL ? table : ""));
     check_map(vector, "key", request.key);
     check_map(vector, "item", request.item);
+    check_map(vector, "definition", request.definition);
     struct buffer again = {0};
     assert_true(frame_write_request(&request, &greeting, &again));
     assert_bytes(buffer_bytes(&again), frame);
