@@ -50,11 +50,14 @@ struct kv_read {
 };
 
 /* Numbers that are only added to, kept exact by the store in the same commit. Read back as records
- * of 8-byte little-endian integers. */
+ * of 8-byte little-endian integers; where all are zero there is no record. A commit has one counter
+ * with a limit at most of each key. */
 enum { KV_COUNTERS = 4 };
 struct kv_counter {
     struct bytes key;
     int64_t add[KV_COUNTERS];
+    int64_t limit; /* a commit that would raise the first number above it is refused; 0: none */
+    int64_t after; /* of a commit that is done: the first number then, if there is a limit */
 };
 
 struct kv_commit;
@@ -86,6 +89,7 @@ struct kv_commit {
     size_t write_count;
     struct kv_counter *counters;
     size_t counter_count;
+    const struct kv_counter *exceeded; /* KV_REFUSED: whose limit was; NULL: none */
     /* Gone with the commit, or after it at the store's leisure: nobody reads ranges in them again.
      */
     struct kv_range *drops;

@@ -68,6 +68,7 @@ void partition_count(struct kv_counter *counter, const struct partition_change *
     counter->add[PARTITION_BYTES] = (int64_t)new_size - (int64_t)old_size;
     counter->add[PARTITION_WRITE_UNITS] = (int64_t)units;
     counter->add[PARTITION_UNUSED] = 0;
+    counter->limit = 0;
 }
 
 void partition_total(struct partition_totals *totals, struct bytes value)

@@ -43,7 +43,7 @@ struct partition_change {
     size_t old_size, new_size; /* DynamoDB's item sizes */
 };
 
-/* Fills counter->add. */
+/* Fills counter->add; no limit. */
 void partition_count(struct kv_counter *counter, const struct partition_change *change);
 
 struct partition_totals {

@@ -159,6 +159,34 @@ static void take_commit_error(struct redis_store *store, const redisReply *reply
     atomic_store(&store->trouble, refusal->why);
 }
 
+/* The commit's number, then a number of each counter with a limit. */
+static bool take_numbers(const redisReply *reply, struct kv_commit *commit)
+{
+    size_t at = 1;
+    if (reply->elements == 0)
+        return false;
+    for (size_t i = 0; i < commit->counter_count; i++) {
+        if (commit->counters[i].limit == 0)
+            continue;
+        if (at == reply->elements || reply->element[at]->type != REDIS_REPLY_INTEGER)
+            return false;
+        commit->counters[i].after = reply->element[at++]->integer;
+    }
+    const redisReply *number = reply->element[0];
+    if (at != reply->elements || number->type != REDIS_REPLY_INTEGER || number->integer <= 0)
+        return false;
+    commit->outcome = KV_DONE;
+    commit->number = (uint64_t)number->integer;
+    return true;
+}
+
+static void take_refused_counter(int64_t place, struct kv_commit *commit)
+{
+    commit->outcome = KV_REFUSED;
+    commit->status = STATUS_LIMIT_EXCEEDED;
+    commit->exceeded = &commit->counters[place];
+}
+
 void answer_commit(struct redis_store *store, const redisReply *reply, bool is_sent,
                    struct kv_commit *commit)
 {
@@ -171,10 +199,14 @@ void answer_commit(struct redis_store *store, const redisReply *reply, bool is_s
     } else if (reply->type == REDIS_REPLY_INTEGER && reply->integer > 0) {
         commit->outcome = KV_DONE;
         commit->number = (uint64_t)reply->integer;
-    } else if (reply->type == REDIS_REPLY_INTEGER) {
+    } else if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 0) {
         commit->outcome = KV_CONFLICT;
         atomic_fetch_add_explicit(&store->conflicts, 1, memory_order_relaxed);
-    } else { /* not what the script returns */
+    } else if (reply->type == REDIS_REPLY_INTEGER &&
+               -reply->integer <= (int64_t)commit->counter_count) {
+        take_refused_counter(-reply->integer - 1, commit);
+    } else if (reply->type != REDIS_REPLY_ARRAY ||
+               !take_numbers(reply, commit)) { /* not what the script returns */
         commit->outcome = KV_UNKNOWN;
         commit->status = STATUS_INTERNAL;
     }

@@ -315,6 +315,7 @@ static void argument_words(struct words *words, const struct kv_commit *commit)
         word(words, field_of(commit->counters[i].key));
         for (int k = 0; k < KV_COUNTERS; k++)
             number_word(words, commit->arena, commit->counters[i].add[k]);
+        number_word(words, commit->arena, commit->counters[i].limit);
     }
     for (size_t i = 0; i < commit->drop_count; i++)
         if (!bucket_pattern(commit->drops[i].low, pattern))
@@ -328,7 +329,7 @@ struct words command_commit(const struct redis_store *store, const struct kv_com
     struct arena *arena = commit->arena;
     size_t drops = drops_inside(commit);
     size_t pairs = commit->write_count + commit->counter_count + drops;
-    words_init(&words, arena, 8 + 4 * commit->read_count + 2 * commit->write_count + 7 * pairs);
+    words_init(&words, arena, 8 + 4 * commit->read_count + 2 * commit->write_count + 8 * pairs);
     script_words(&words, store, SCRIPT_COMMIT, by_text);
     number_word(&words, arena, (int64_t)(1 + commit->read_count + 2 * pairs + commit->write_count));
     word(&words, BYTES_LITERAL("mudax:commits"));

@@ -100,9 +100,11 @@ static const char script_scan[] =
  * drops; then
  *   a read      field, what is expected, that: 'v' and the version, '=' and the value, or '0', ''
  *   a write     the bucket's hash ('': no table's), field, '+' and the value, or '-', ''
- *   a counter   field, four decimal integers
+ *   a counter   field, four decimal integers, the limit of the first number (0: none)
  *   a drop      low, high
- * Returns the number of the commit, 0 when something read has changed. Whatever Redis refuses it
+ * Returns the number of the commit, 0 when something read has changed, -i when the limit of counter
+ * i (from 1) would be exceeded; where there are limits a list: the commit's number, then the first
+ * number of each counter that has one. Whatever Redis refuses it
  * refuses at the first write, which is the counter's: then nothing has happened. */
 static const char script_commit[] =
     "local key, arg = 2, 5\n"
@@ -120,6 +122,18 @@ static const char script_commit[] =
     "  end\n"
     "  if not is_same then return 0 end\n"
     "  key, arg = key + 1, arg + 3\n"
+    "end\n"
+    "local function first_number(key, field)\n"
+    "  local there = redis.call('HGET', KEYS[key], field)\n"
+    "  return there and struct.unpack('<i8', there, 9) or 0\n"
+    "end\n"
+    "for i = 1, counters do\n"
+    "  local at = arg + 4 * writes + 6 * (i - 1)\n"
+    "  local limit, more = tonumber(ARGV[at + 5]), tonumber(ARGV[at + 1])\n"
+    "  if limit > 0 and more > 0 and\n"
+    "     first_number(key + 3 * writes + 2 * (i - 1), ARGV[at]) + more > limit then\n"
+    "    return -i\n"
+    "  end\n"
     "end\n"
     "local time, last = redis.call('TIME'), redis.call('GET', KEYS[1])\n"
     "local number = math.max(tonumber(last or 0) + 1, time[1] * 1000000 + time[2])\n"
@@ -144,14 +158,21 @@ static const char script_commit[] =
     "  end\n"
     "  key, arg = key + 3, arg + 4\n"
     "end\n"
+    "local out = {number}\n"
     "for _ = 1, counters do\n"
     "  local field = ARGV[arg]\n"
     "  local there = redis.call('HGET', KEYS[key], field)\n"
     "  local a, b, c, d = 0, 0, 0, 0\n"
     "  if there then a, b, c, d = struct.unpack('<i8i8i8i8', there, 9) end\n"
-    "  put(field, struct.pack('<i8i8i8i8', a + ARGV[arg + 1], b + ARGV[arg + 2],\n"
-    "                         c + ARGV[arg + 3], d + ARGV[arg + 4]))\n"
-    "  key, arg = key + 2, arg + 5\n"
+    "  a, b, c, d = a + ARGV[arg + 1], b + ARGV[arg + 2], c + ARGV[arg + 3], d + ARGV[arg + 4]\n"
+    "  if a == 0 and b == 0 and c == 0 and d == 0 then\n"
+    "    redis.call('HDEL', KEYS[key], field)\n"
+    "    redis.call('ZREM', KEYS[key + 1], field)\n"
+    "  else\n"
+    "    put(field, struct.pack('<i8i8i8i8', a, b, c, d))\n"
+    "  end\n"
+    "  if tonumber(ARGV[arg + 5]) > 0 then out[#out + 1] = a end\n"
+    "  key, arg = key + 2, arg + 6\n"
     "end\n"
     "for _ = 1, drops do\n"
     "  local fields = redis.call('ZRANGEBYLEX', KEYS[key + 1], ARGV[arg], ARGV[arg + 1])\n"
@@ -162,4 +183,4 @@ static const char script_commit[] =
     "  end\n"
     "  key, arg = key + 2, arg + 2\n"
     "end\n"
-    "return number\n";
+    "return #out == 1 and number or out\n";

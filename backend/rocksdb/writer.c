@@ -244,10 +244,16 @@ static void counters_put(struct writer *writer)
         writer->dirty = counter->next_dirty;
         counter->is_dirty = false;
         uint8_t value[8 * KV_COUNTERS];
-        for (size_t i = 0; i < KV_COUNTERS; i++)
+        bool is_zero = true;
+        for (size_t i = 0; i < KV_COUNTERS; i++) {
             write_int64(value + 8 * i, counter->values[i]);
-        rocksdb_writebatch_put(writer->batch, (const char *)counter->key, counter->key_size,
-                               (const char *)value, sizeof value);
+            is_zero &= counter->values[i] == 0;
+        }
+        if (is_zero)
+            rocksdb_writebatch_delete(writer->batch, (const char *)counter->key, counter->key_size);
+        else
+            rocksdb_writebatch_put(writer->batch, (const char *)counter->key, counter->key_size,
+                                   (const char *)value, sizeof value);
     }
 }
 
@@ -337,12 +343,22 @@ static void check_reads(struct writer *writer, struct kv_commit *commit)
             rocksdb_pinnableslice_destroy(slices[i]);
 }
 
+static bool is_exceeded(const struct kv_counter *added, const struct counter *counter)
+{
+    return added->limit != 0 && added->add[0] > 0 &&
+           counter->values[0] + added->add[0] > added->limit;
+}
+
 /* Reads in all counters first, so that nothing has been done when that fails. */
 static void add_counters(struct writer *writer, struct kv_commit *commit)
 {
     struct counter *counter;
     for (size_t i = 0; i < commit->counter_count; i++) {
         commit->status = counter_get(writer, commit->counters[i].key, &counter);
+        if (commit->status == STATUS_OK && is_exceeded(&commit->counters[i], counter)) {
+            commit->status = STATUS_LIMIT_EXCEEDED;
+            commit->exceeded = &commit->counters[i];
+        }
         if (commit->status != STATUS_OK) {
             commit->outcome = KV_REFUSED;
             return;
@@ -352,6 +368,7 @@ static void add_counters(struct writer *writer, struct kv_commit *commit)
         ensure(counter_get(writer, commit->counters[i].key, &counter) == STATUS_OK);
         for (size_t k = 0; k < KV_COUNTERS; k++)
             counter->values[k] += commit->counters[i].add[k];
+        commit->counters[i].after = counter->values[0];
         if (!counter->is_dirty) {
             counter->is_dirty = true;
             counter->next_dirty = writer->dirty;

@@ -381,6 +381,62 @@ static void a_refused_commit_counts_nothing(void **state)
 
 /* ---- dropping ---- */
 
+/* Adds to a counter that may not be above 100; beside it a write, which then must not happen. */
+static enum kv_outcome add_limited(int64_t add, const char *value, int64_t *after)
+{
+    struct kv_record write = {.key = bytes_text(key("beside")), .value = bytes_text(value)};
+    struct kv_counter counters[2] = {
+        {.key = bytes_text(key("free")), .add = {add}},
+        {.key = bytes_text(key("limited")), .add = {add, 1}, .limit = 100}};
+    struct kv_commit commit = {
+        .writes = &write, .write_count = 1, .counters = counters, .counter_count = 2};
+    enum kv_outcome outcome = store_commit_all(&store, &commit);
+    if (outcome == KV_REFUSED) {
+        assert_int_equal(commit.status, STATUS_LIMIT_EXCEEDED);
+        assert_ptr_equal(commit.exceeded, &counters[1]);
+    } else {
+        assert_null(commit.exceeded);
+        *after = counters[1].after;
+    }
+    return outcome;
+}
+
+static void a_counter_does_not_grow_beyond_its_limit(void **state)
+{
+    (void)state;
+    int64_t after;
+    assert_int_equal(add_limited(60, "a", &after), KV_DONE);
+    assert_int_equal(after, 60);
+    assert_int_equal(add_limited(41, "b", &after), KV_REFUSED);
+    assert_value(key("beside"), "a");
+    assert_int_equal(counter_at(store_get_one(&store, key("free")).value, 0), 60);
+    assert_int_equal(add_limited(40, "c", &after), KV_DONE);
+    assert_int_equal(after, 100);
+    struct kv_counter more = {.key = bytes_text(key("limited")), .add = {50}};
+    struct kv_commit commit = {.counters = &more, .counter_count = 1};
+    assert_int_equal(store_commit_all(&store, &commit), KV_DONE); /* who asks for no limit */
+    assert_int_equal(add_limited(0, "d", &after), KV_DONE);
+    assert_int_equal(after, 150);
+    assert_int_equal(add_limited(1, "e", &after), KV_REFUSED);
+    assert_int_equal(add_limited(-20, "f", &after), KV_DONE); /* it may shrink */
+    assert_int_equal(after, 130);
+}
+
+static void a_counter_of_zeros_is_no_record(void **state)
+{
+    (void)state;
+    struct kv_counter counter = {.key = bytes_text(key("gone")), .add = {5, -1, 0, 7}};
+    struct kv_commit commit = {.counters = &counter, .counter_count = 1};
+    assert_int_equal(store_commit_all(&store, &commit), KV_DONE);
+    assert_true(bytes_given(store_get_one(&store, key("gone")).value));
+    counter = (struct kv_counter){.key = bytes_text(key("gone")), .add = {-5, 1, 0, -7}};
+    assert_int_equal(store_commit_all(&store, &commit), KV_DONE);
+    assert_false(bytes_given(store_get_one(&store, key("gone")).value));
+    counter = (struct kv_counter){.key = bytes_text(key("gone")), .add = {3}};
+    assert_int_equal(store_commit_all(&store, &commit), KV_DONE);
+    assert_int_equal(counter_at(store_get_one(&store, key("gone")).value, 0), 3);
+}
+
 static void dropped_ranges_go_with_the_commit_counters_too(void **state)
 {
     (void)state;
@@ -548,6 +604,8 @@ int main(void)
         cmocka_unit_test(a_changed_record_is_computed_again),
         cmocka_unit_test(commits_in_flight_together_all_count),
         cmocka_unit_test(counters_add_up_with_their_commits),
+        cmocka_unit_test(a_counter_does_not_grow_beyond_its_limit),
+        cmocka_unit_test(a_counter_of_zeros_is_no_record),
         cmocka_unit_test(a_refused_commit_counts_nothing),
         cmocka_unit_test(dropped_ranges_go_with_the_commit_counters_too),
         cmocka_unit_test(load_reads_without_a_lane),
