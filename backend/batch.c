@@ -187,6 +187,22 @@ static bool tell_capacity(struct batch *batch)
     return true;
 }
 
+/* Of all parts that were written. */
+static void tell_collections(struct batch *batch)
+{
+    struct call *call = batch->call;
+    size_t parts = call->request.part_count;
+    struct collection_size *all = arena_alloc(call->arena, parts * sizeof *all);
+    if (all == NULL)
+        return;
+    call->reply.collections = all;
+    for (size_t i = 0; i < parts; i++)
+        if (batch->parts[i].call.reply.collection_count != 0)
+            all[call->reply.collection_count++] = batch->parts[i].call.reply.collections[0];
+    collections_tell(&call->request, &call->reply, call->arena);
+    call->reply.collection_count = 0; /* they lie in the parts */
+}
+
 /* NULL without memory: who asks for them can do without. */
 static const uint64_t *commits_of(const struct batch *batch)
 {
@@ -237,6 +253,8 @@ static enum submit finish(struct batch *batch)
         reply->commits = commits_of(batch);
     if (call->request.capacity != CAPACITY_NONE && !tell_capacity(batch))
         return call_fail(call, STATUS_NO_MEMORY);
+    if (call->request.wants_metrics)
+        tell_collections(batch);
     return encode(batch, call->request.operation == OPERATION_BATCH_GET_ITEM);
 }
 
@@ -268,12 +286,24 @@ static bool keep_consumed(struct part *part)
     return kept != NULL;
 }
 
+/* The same of its item collection; its key is the part's own memory. */
+static void keep_collection(struct part *part)
+{
+    struct reply *reply = &part->call.reply;
+    if (reply->collection_count == 0)
+        return;
+    reply->collections[0].table = arena_copy(&part->arena, reply->collections[0].table);
+    if (!bytes_given(reply->collections[0].table))
+        reply->collection_count = 0;
+}
+
 static void keep_body(struct part *part)
 {
     struct reply *reply = &part->call.reply;
     if (reply->status != STATUS_OK)
         return;
     part->body = arena_copy(&part->arena, reply->body);
+    keep_collection(part);
     if (!bytes_given(part->body) || !keep_consumed(part))
         (void)call_fail(&part->call, STATUS_NO_MEMORY);
 }
@@ -304,6 +334,7 @@ static bool part_init(struct batch *batch, size_t i)
     part->call.request = call->request.parts[i];
     part->call.request.timeout_ms = call->request.timeout_ms;
     part->call.request.capacity = call->request.capacity;
+    part->call.request.wants_metrics = call->request.wants_metrics;
     part->call.arena = &part->arena;
     part->call.origin = CALL_OF_BATCH;
     part->call.now_us = call->now_us;

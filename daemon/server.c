@@ -320,19 +320,20 @@ static bool open_backend(struct server *server)
 {
     const struct config *config = server->config;
     struct error error = {0};
-    struct engine_options engine_options = {.store = {.url = bytes_text(config->store),
-                                                      .memory_bytes = config->store_memory != 0
-                                                                          ? config->store_memory
-                                                                          : machine_memory() / 4,
-                                                      .sync = (enum sync_mode)config->sync,
-                                                      .on_event = on_event,
-                                                      .on_event_arg = server},
-                                            .partitions = (uint32_t)config->partitions,
-                                            .emulates_throughput = config->emulate_throughput,
-                                            .partition_read_units = config->partition_read_units,
-                                            .partition_write_units = config->partition_write_units,
-                                            .tables_max = (uint32_t)config->tables_max,
-                                            .wall_ms = clock_wall_ms};
+    struct engine_options engine_options = {
+        .store = {.url = bytes_text(config->store),
+                  .memory_bytes =
+                      config->store_memory != 0 ? config->store_memory : machine_memory() / 4,
+                  .sync = (enum sync_mode)config->sync,
+                  .on_event = on_event,
+                  .on_event_arg = server},
+        .partitions = (uint32_t)config->partitions,
+        .emulates_throughput = config->emulate_throughput,
+        .partition_read_units = config->partition_read_units,
+        .partition_write_units = config->partition_write_units,
+        .collection_bytes_max = config->item_collection_size_limit,
+        .tables_max = (uint32_t)config->tables_max,
+        .wall_ms = clock_wall_ms};
     struct backend *engine = NULL;
     if (engine_open(&engine_options, &engine, &error) != STATUS_OK) {
         log_failure("start_failed", error_text(&error));

@@ -1,6 +1,7 @@
 /* reply.h - one reply, the same for all protocols. */
 #pragma once
 
+#include "protocol/collection.h"
 #include "protocol/request.h"
 
 /* How the cache answered. Numbers are part of the native protocol. */
@@ -54,8 +55,12 @@ struct reply {
     /* What the store was charged, where the request wants it, arena memory; of a hit nothing. */
     struct consumed *consumed;
     size_t consumed_count;
-    struct bytes capacity;   /* the same, encoded: ConsumedCapacity, of batches and transactions a
-                                list; not given: nothing was charged, or nobody asked */
+    struct bytes capacity; /* the same, encoded: ConsumedCapacity, of batches and transactions a
+                              list; not given: nothing was charged, or nobody asked */
+    /* Of writes, where the request wants it, arena memory: the item collections written to. */
+    struct collection_size *collections;
+    size_t collection_count;
+    struct bytes metrics;    /* the same, encoded: ItemCollectionMetrics; not given: none */
     struct touched *touched; /* writes: `touched_count` of them, arena memory. TransactGetItems:
                                 what was seen */
     size_t touched_count;

@@ -106,6 +106,7 @@ struct request {
     uint32_t segment, segments; /* Scan: Segment of TotalSegments; 0 segments: not given */
     bool has_segment;
     enum capacity_detail capacity; /* ReturnConsumedCapacity */
+    bool wants_metrics;            /* ReturnItemCollectionMetrics = SIZE */
     bool wants_failed;             /* ReturnValuesOnConditionCheckFailure = ALL_OLD */
     struct bytes token;            /* TransactWriteItems: ClientRequestToken */
     /* Batches and transactions: `part_count` requests, each bound by itself; arena memory. */

@@ -22,6 +22,7 @@ struct engine {
     /* Constant after open. */
     struct kv *kv;
     uint32_t partitions, tables_max;
+    int64_t collection_bytes_max;
     bool emulates_throughput;
     struct heat_rates partition_rates;
     uint64_t (*wall_ms)(void);
@@ -61,11 +62,12 @@ struct charged {
  * every record. */
 struct write_plan {
     struct kv_record *writes;
-    struct kv_counter *counters;
-    struct consumed *consumed; /* what each counter is charged */
-    struct charged *charged;   /* and whom */
+    struct kv_counter *counters; /* of partitions, then of item collections */
+    struct consumed *consumed;   /* what each partition's counter is charged */
+    struct charged *charged;     /* and whom */
     struct touched *touched;
-    size_t write_count, counter_count;
+    struct kv_counter *sizes; /* of item collections, while items are computed */
+    size_t write_count, charged_count, counter_count, size_count;
     size_t touched_count; /* the first of the writes */
     size_t capacity;      /* of each list */
 };
@@ -79,7 +81,9 @@ struct item_write {
     struct kv_record *item, *definition_record; /* of commit.reads */
     struct bytes new_item;                      /* computed; not given: there will be none */
     struct error error;                         /* why it cannot be written; status OK: it can */
-    struct bytes failed; /* what failed its condition, where the request wants to know */
+    int64_t collection_bytes;                   /* what its item collection grows by */
+    struct bytes collection; /* the key of its item collection's counter; not given: none */
+    struct bytes failed;     /* what failed its condition, where the request wants to know */
     /* While an index is being filled, the item's place in it may not be there yet. */
     struct kv_record *place; /* of commit.reads; NULL: not read */
     struct bytes lacks;      /* the key of a place that has to be read first; not given: none */
@@ -203,6 +207,17 @@ enum submit write_items(struct action *action, step_fn done);
 MUST_CHECK enum status index_entry_of(const struct secondary_index *index, struct bytes item,
                                       struct item_key primary, struct arena *arena,
                                       struct item_key *place, struct bytes *value, size_t *size);
+
+/* ---- collection.c ---- */
+
+/* Adds the write's collection_bytes to its collection's counter in the plan. False without memory.
+ */
+MUST_CHECK bool collection_plan(struct item_write *write, struct write_plan *plan, int64_t limit,
+                                struct arena *arena);
+/* Tells the sizes after the commit where the request wants them. False without memory. */
+MUST_CHECK bool collections_told(struct action *action);
+/* Sets the error of the items whose collection is too large: action->commit.exceeded. */
+void collection_refuse(struct action *action);
 
 /* ---- throughput.c ---- */
 

@@ -13,9 +13,14 @@ enum { DEFINITION_BYTES_MAX = 8 << 20 };
 
 /* ---- the record ---- */
 
+static bool has_collections(const struct definition_input *input)
+{
+    return tree_count(tree_member(&input->description, "LocalSecondaryIndexes")) != 0;
+}
+
 uint32_t definition_ids(const struct definition_input *input)
 {
-    return (uint32_t)(1 + definition_index_count(&input->description));
+    return (uint32_t)(1 + definition_index_count(&input->description) + has_collections(input));
 }
 
 struct bytes definition_encode(const struct definition_input *input, uint32_t id,
@@ -30,6 +35,8 @@ struct bytes definition_encode(const struct definition_input *input, uint32_t id
         !definition_indexes_make(&input->description, id + 1, points, arena, &indexes))
         return BYTES_NONE;
     struct tree_members members = {.count = 0};
+    if (has_collections(input))
+        tree_add(&members, "Collections", tree_of_number(id + definition_ids(input) - 1));
     tree_add(&members, "Created", tree_of_number(created_at_ms));
     tree_add(&members, "Description", input->description);
     tree_add(&members, "Id", tree_of_number(id));
@@ -102,6 +109,7 @@ static enum status fill(struct definition *definition, struct bytes record)
     table->id = (uint32_t)tree_number(&tree, "Id");
     table->name = tree_text(&tree, "Name");
     table->created_at_ms = tree_number(&tree, "Created");
+    definition->collections_id = (uint32_t)tree_number(&tree, "Collections");
     if (table->id == 0 || !bytes_given(table->name) || description == NULL || points == NULL ||
         !definition_key_schema(description, description, &table->key) ||
         !partition_map_read(points->bytes, arena, &definition->partitions) ||

@@ -21,11 +21,13 @@ struct definition {
     struct table table;
     struct partition_map partitions;
     struct partition_map *index_partitions; /* of each of table.indexes */
-    struct heat_rates *rates;               /* of the table, then of each index: provisioned */
-    struct bytes record_key, record;        /* as stored */
-    uint64_t version;                       /* counts up with every change */
-    bool is_protected;                      /* DeletionProtectionEnabled */
-    struct arena arena;                     /* holds the above */
+    uint32_t collections_id;  /* of the counters of item collections, which only tables with local
+                                 indexes have (and not those made before there were any); 0: none */
+    struct heat_rates *rates; /* of the table, then of each index: provisioned */
+    struct bytes record_key, record; /* as stored */
+    uint64_t version;                /* counts up with every change */
+    bool is_protected;               /* DeletionProtectionEnabled */
+    struct arena arena;              /* holds the above */
     /* Of the table, then of each index; shared with the definition that this one replaces. */
     struct heat *heats[1 + INDEXES_MAX];
     /* Atomic. `state` is set before the deletion is handed to the store, and a token is loaded

@@ -602,6 +602,9 @@ enum status engine_open(const struct engine_options *options, struct backend **o
     engine->backend.ops = &engine_ops;
     engine->partitions = options->partitions;
     engine->tables_max = options->tables_max;
+    ensure(options->collection_bytes_max <= INT64_MAX);
+    engine->collection_bytes_max =
+        options->collection_bytes_max == 0 ? INT64_MAX : (int64_t)options->collection_bytes_max;
     engine->emulates_throughput = options->emulates_throughput;
     engine->partition_rates = (struct heat_rates){.read = options->partition_read_units,
                                                   .write = options->partition_write_units};

@@ -10,9 +10,11 @@
 
 struct engine_options {
     struct store_options store;
-    uint32_t partitions;      /* ranges a new table starts with; 1..4096 */
-    uint32_t tables_max;      /* DynamoDB's default quota is 2,500 */
-    bool emulates_throughput; /* what is provisioned, and these limits of a partition: */
+    uint32_t partitions;           /* ranges a new table starts with; 1..4096 */
+    uint64_t collection_bytes_max; /* DynamoDB's 10 GB: items of one partition key of a table with
+                                      local indexes, and what these hold of them; 0: no limit */
+    uint32_t tables_max;           /* DynamoDB's default quota is 2,500 */
+    bool emulates_throughput;      /* what is provisioned, and these limits of a partition: */
     uint64_t partition_read_units, partition_write_units; /* a second; DynamoDB's 3,000 and 1,000 */
     uint64_t (*wall_ms)(void);                            /* Unix time for CreationDateTime */
 };

@@ -2,6 +2,8 @@
  *
  *   item      table id (4 bytes, big endian) | hash of the partition key (8, big endian) |
  *             primary key (partition part, sort part; see protocol/key_order.h)  ->  canonical item
+ *   counter   of an item collection: as an item, with an id of its own (definition.h) and nothing
+ *             behind the partition part  ->  its bytes in table and local indexes (kv.h)
  *   metadata  table id 0 | a letter | ...
  *     'f'                      format version of this layout, 8 bytes, little endian
  *     'i'                      next table id, 8 bytes, little endian

@@ -322,9 +322,14 @@ static bool fill_deletion(struct action *action, struct touched **touched)
     struct arena *arena = action->call->arena;
     const struct definition *definition = action->definition;
     size_t count = 1 + definition->table.index_count;
+    size_t drop_count = 2 * count + (definition->collections_id != 0);
     *touched = arena_alloc(arena, count * sizeof **touched);
-    action->drops = arena_alloc(arena, 2 * count * sizeof *action->drops);
+    action->drops = arena_alloc(arena, drop_count * sizeof *action->drops);
     if (*touched == NULL || action->drops == NULL)
+        return false;
+    if (definition->collections_id != 0 &&
+        !record_items_range(definition->collections_id, arena, &action->drops[2 * count].low,
+                            &action->drops[2 * count].high))
         return false;
     for (size_t i = 0; i < count; i++)
         if (!fill_drop(action, i, &(*touched)[i]))
@@ -335,7 +340,7 @@ static bool fill_deletion(struct action *action, struct touched **touched)
     action->commit.writes = action->writes;
     action->commit.write_count = 1;
     action->commit.drops = action->drops;
-    action->commit.drop_count = 2 * count;
+    action->commit.drop_count = drop_count;
     action->commit.recompute = delete_table_recompute;
     action->commit_done = delete_table_done;
     action->commit_failed = delete_table_failed;

@@ -12,6 +12,7 @@
 
 enum {
     TOKEN_LIFE_MS = 10 * 60 * 1000, /* API reference, TransactWriteItems, ClientRequestToken */
+    CODE_ROOM = 40,                 /* of the longest code and its separator */
     TOKEN_VALUE = 16,               /* when, and what was asked for: 8 bytes each, little endian */
 };
 
@@ -171,13 +172,26 @@ enum submit transact_get_begin(struct action *action)
 
 /* ---- TransactWriteItems: why it did not happen ---- */
 
+/* DynamoDB's codes: API reference, TransactWriteItems, "Errors". */
+static const char *reason_code(enum status status)
+{
+    switch (status) {
+    case STATUS_OK:
+        return "None";
+    case STATUS_CONDITIONAL_CHECK_FAILED:
+        return "ConditionalCheckFailed";
+    case STATUS_COLLECTION_SIZE:
+        return "ItemCollectionSizeLimitExceeded";
+    default:
+        return "ValidationError";
+    }
+}
+
 static bool append_reason(const struct item_write *write, struct buffer *out)
 {
     if (write->error.status == STATUS_OK)
         return buffer_append(out, body_nil);
-    struct bytes code = BYTES_LITERAL("ValidationError");
-    if (write->error.status == STATUS_CONDITIONAL_CHECK_FAILED)
-        code = BYTES_LITERAL("ConditionalCheckFailed");
+    struct bytes code = bytes_text(reason_code(write->error.status));
     struct value texts[2] = {{.type = VALUE_S, .bytes = code},
                              {.type = VALUE_S, .bytes = bytes_text(error_text(&write->error))}};
     return append_array_head(out, 3) && value_encode(&texts[0], out) &&
@@ -201,19 +215,15 @@ static void set_text(const struct action *action, struct error *error)
     size_t at = 0, room = sizeof error->text;
     char text[sizeof error->text];
     const char *separator = "[";
-    for (size_t i = 0; i < action->item_count && at < room - 32; i++) {
-        enum status status = action->items[i].error.status;
-        at +=
-            (size_t)snprintf(text + at, room - at, "%s%s", separator,
-                             status == STATUS_OK                         ? "None"
-                             : status == STATUS_CONDITIONAL_CHECK_FAILED ? "ConditionalCheckFailed"
-                                                                         : "ValidationError");
+    for (size_t i = 0; i < action->item_count && at < room - CODE_ROOM; i++) {
+        at += (size_t)snprintf(text + at, room - at, "%s%s", separator,
+                               reason_code(action->items[i].error.status));
         separator = ", ";
     }
     (void)error_set(error, STATUS_TRANSACTION_CANCELED,
                     "Transaction cancelled, please refer cancellation reasons for specific reasons "
                     "%s%s",
-                    text, at < room - 32 ? "]" : ", ...]");
+                    text, at < room - CODE_ROOM ? "]" : ", ...]");
 }
 
 static enum submit cancel(struct action *action)

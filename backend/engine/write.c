@@ -30,23 +30,26 @@ static bool plan_init(struct write_plan *plan, size_t capacity, struct arena *ar
         plan->consumed = arena_alloc(arena, capacity * sizeof *plan->consumed);
         plan->charged = arena_alloc(arena, capacity * sizeof *plan->charged);
         plan->touched = arena_alloc(arena, capacity * sizeof *plan->touched);
-        if (plan->writes == NULL || plan->counters == NULL || plan->consumed == NULL ||
-            plan->charged == NULL || plan->touched == NULL)
+        plan->sizes = arena_alloc(arena, capacity * sizeof *plan->sizes);
+        if (plan->sizes == NULL || plan->writes == NULL || plan->counters == NULL ||
+            plan->consumed == NULL || plan->charged == NULL || plan->touched == NULL)
             return false;
         plan->capacity = capacity;
     }
     plan->write_count = 0;
     plan->touched_count = 0;
+    plan->charged_count = 0;
     plan->counter_count = 0;
+    plan->size_count = 0;
     return true;
 }
 
-/* An item's own record and, of each index, what is left and what is entered. */
+/* An item's own record, of each index what is left and what is entered, the collection's size. */
 static size_t plan_capacity(const struct action *action)
 {
     size_t capacity = 1; /* a token */
     for (size_t i = 0; i < action->item_count; i++)
-        capacity += 1 + 2 * action->items[i].definition->table.index_count;
+        capacity += 2 + 2 * action->items[i].definition->table.index_count;
     return capacity;
 }
 
@@ -65,14 +68,14 @@ static bool plan_count(struct write_plan *plan, const struct definition *definit
                        const struct secondary_index *index, uint64_t hash,
                        const struct partition_change *change, struct arena *arena)
 {
-    ensure(plan->counter_count < plan->capacity);
+    ensure(plan->charged_count < plan->capacity);
     const struct table *table = &definition->table;
     const struct partition_map *partitions =
         index == NULL ? &definition->partitions
                       : &definition->index_partitions[index - table->indexes];
-    struct consumed *consumed = &plan->consumed[plan->counter_count];
-    plan->charged[plan->counter_count] = (struct charged){definition, index, hash};
-    struct kv_counter *counter = &plan->counters[plan->counter_count++];
+    struct consumed *consumed = &plan->consumed[plan->charged_count];
+    plan->charged[plan->charged_count] = (struct charged){definition, index, hash};
+    struct kv_counter *counter = &plan->counters[plan->charged_count++];
     partition_count(counter, change);
     counter->key = record_counter_key(index == NULL ? table->id : index->id,
                                       partition_find(partitions, hash), arena);
@@ -209,6 +212,8 @@ static enum status plan_indexes(struct item_write *write, struct bytes old, stru
         enum status status = make_entry(index, old, true, primary, arena, &before, error);
         if (status == STATUS_OK)
             status = make_entry(index, write->new_item, false, primary, arena, &after, error);
+        if (index->is_local)
+            write->collection_bytes += (int64_t)after.size - (int64_t)before.size;
         if (status == STATUS_OK && !find_place(write, index, &before, arena))
             status = STATUS_NO_MEMORY;
         if (status == STATUS_OK &&
@@ -274,6 +279,7 @@ static enum status plan_item(struct item_write *write, struct bytes old, size_t 
                                       .is_there = bytes_given(write->new_item),
                                       .new_size = size};
     write->touched = plan_write(plan, write->item->key, write->new_item, &touched);
+    write->collection_bytes = (int64_t)(change.is_there ? size : 0) - (int64_t)change.old_size;
     return plan_count(plan, definition, NULL, write->hash, &change, arena) ? STATUS_OK
                                                                            : STATUS_NO_MEMORY;
 }
@@ -290,7 +296,8 @@ static enum status fail_condition(struct item_write *write, struct bytes old, st
 
 /* Judges the condition by what the item was, and makes of it what it will be; indexes and counters
  * follow from both. The definition must be what the write was bound to. Pure, but for the text. */
-static enum status compute(struct item_write *write, struct write_plan *plan, struct arena *arena)
+static enum status compute(struct item_write *write, struct write_plan *plan, int64_t limit,
+                           struct arena *arena)
 {
     struct error *error = &write->error;
     if (!definition_is_of(write->definition, write->definition_record->value))
@@ -306,6 +313,9 @@ static enum status compute(struct item_write *write, struct write_plan *plan, st
         status = plan_item(write, old, size, plan, arena);
     if (status == STATUS_OK && write->definition->table.index_count != 0)
         status = plan_indexes(write, old, plan, arena, error);
+    if (status == STATUS_OK && write->definition->collections_id != 0 &&
+        !collection_plan(write, plan, limit, arena))
+        status = STATUS_NO_MEMORY;
     return status == STATUS_OK ? keep_returned(write, old, arena) : status;
 }
 
@@ -314,7 +324,8 @@ static enum status compute(struct item_write *write, struct write_plan *plan, st
 /* What an item is refused for, while others of a transaction are still to be judged. */
 static bool is_reason(enum status status)
 {
-    return status == STATUS_VALIDATION || status == STATUS_CONDITIONAL_CHECK_FAILED;
+    return status == STATUS_VALIDATION || status == STATUS_CONDITIONAL_CHECK_FAILED ||
+           status == STATUS_COLLECTION_SIZE;
 }
 
 /* OK, or what the first item that cannot be written says; `is_reason` of it: all have been judged.
@@ -331,13 +342,19 @@ static enum status compute_all(struct action *action, struct write_plan *plan)
         write->error.text[0] = '\0';
         write->failed = BYTES_NONE;
         write->lacks = BYTES_NONE;
-        write->error.status = compute(write, plan, arena);
+        write->collection = BYTES_NONE;
+        write->error.status =
+            compute(write, plan, action->lane->engine->collection_bytes_max, arena);
         if (first == STATUS_OK)
             first = write->error.status;
         if (write->error.status != STATUS_OK && !is_reason(write->error.status))
             return write->error.status;
         action->new_bytes += write->new_item.size;
     }
+    ensure(plan->charged_count + plan->size_count <= plan->capacity);
+    memcpy(plan->counters + plan->charged_count, plan->sizes,
+           plan->size_count * sizeof *plan->sizes);
+    plan->counter_count = plan->charged_count + plan->size_count;
     if (action->once.span != 0)
         plan->writes[plan->write_count++] =
             (struct kv_record){.key = action->once.reads[0].key, .value = action->once.value};
@@ -363,7 +380,8 @@ static enum submit refuse_items(struct action *action, enum status status)
 /* The same keys written, and counters of the same keys. */
 static bool plans_are_alike(const struct write_plan *a, const struct write_plan *b)
 {
-    if (a->write_count != b->write_count || a->counter_count != b->counter_count)
+    if (a->write_count != b->write_count || a->charged_count != b->charged_count ||
+        a->counter_count != b->counter_count)
         return false;
     for (size_t i = 0; i < a->write_count; i++)
         if (!bytes_equal(a->writes[i].key, b->writes[i].key))
@@ -409,8 +427,8 @@ static void take_plan(struct action *action, const struct write_plan *fresh)
            fresh->consumed != NULL);
     memcpy(plan->writes, fresh->writes, fresh->write_count * sizeof *fresh->writes);
     memcpy(plan->counters, fresh->counters, fresh->counter_count * sizeof *fresh->counters);
-    memcpy(plan->charged, fresh->charged, fresh->counter_count * sizeof *fresh->charged);
-    memcpy(plan->consumed, fresh->consumed, fresh->counter_count * sizeof *fresh->consumed);
+    memcpy(plan->charged, fresh->charged, fresh->charged_count * sizeof *fresh->charged);
+    memcpy(plan->consumed, fresh->consumed, fresh->charged_count * sizeof *fresh->consumed);
     for (size_t i = 0; i < action->item_count; i++)
         if (action->items[i].touched != NULL)
             action->items[i].touched = plan->touched + (action->items[i].touched - fresh->touched);
@@ -438,6 +456,10 @@ static enum kv_outcome recompute(struct kv_commit *commit)
 /* Computed again, the items may have been found to be such that they cannot be written. */
 static enum submit items_refused(struct action *action)
 {
+    if (action->commit.exceeded != NULL) {
+        collection_refuse(action);
+        return refuse_items(action, STATUS_COLLECTION_SIZE);
+    }
     enum status status = action->commit.status;
     for (size_t i = 0; i < action->item_count; i++)
         if (action->items[i].error.status == status)
@@ -449,7 +471,7 @@ static enum submit items_refused(struct action *action)
 static const struct charged *find_exhausted(struct action *action)
 {
     const struct write_plan *plan = &action->plan;
-    for (size_t i = 0; i < plan->counter_count; i++) {
+    for (size_t i = 0; i < plan->charged_count; i++) {
         const struct charged *charged = &plan->charged[i];
         if (!throughput_admits(action, charged->definition, charged->index, charged->hash, true))
             return charged;
@@ -463,7 +485,7 @@ static void tell_capacity(struct action *action)
     struct call *call = action->call;
     struct write_plan *plan = &action->plan;
     bool is_transaction = call->request.operation == OPERATION_TRANSACT_WRITE_ITEMS;
-    for (size_t i = 0; i < plan->counter_count; i++) {
+    for (size_t i = 0; i < plan->charged_count; i++) {
         const struct charged *charged = &plan->charged[i];
         plan->consumed[i].half_units *= is_transaction ? 2 : 1;
         throughput_consume(action, charged->definition, charged->index, charged->hash, true,
@@ -472,7 +494,7 @@ static void tell_capacity(struct action *action)
     if (call->request.capacity == CAPACITY_NONE)
         return;
     call->reply.consumed = plan->consumed;
-    call->reply.consumed_count = plan->counter_count;
+    call->reply.consumed_count = plan->charged_count;
     capacity_tell(&call->request, &call->reply, call->arena);
 }
 
@@ -486,6 +508,8 @@ static enum submit items_done(struct action *action)
         touched->image = action->items[i].new_item;
     }
     tell_capacity(action);
+    if (!collections_told(action))
+        action->call->reply.collection_count = 0; /* it is written, whatever can be told */
     return action->items_done(action);
 }
 

@@ -50,6 +50,7 @@ static void open_engine(void)
         .store = {.url = BYTES_LITERAL("memory:"), .memory_bytes = 256 << 20},
         .partitions = 16,
         .tables_max = 10,
+        .collection_bytes_max = 10ull << 30,
         .wall_ms = wall_ms};
     struct error error;
     if (engine_open(&options, &engine, &error) != STATUS_OK)

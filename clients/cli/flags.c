@@ -56,6 +56,10 @@ static const struct flag_row rows[FLAGS] = {
          "TEXT", "NONE or ALL_OLD: the item that fails the condition", KIND_TEXT},
     [FLAG_RETURN_CONSUMED_CAPACITY] = {"--return-consumed-capacity", "ReturnConsumedCapacity",
                                        "TEXT", "NONE, TOTAL or INDEXES", KIND_TEXT},
+    [FLAG_RETURN_ITEM_COLLECTION_METRICS] = {"--return-item-collection-metrics",
+                                             "ReturnItemCollectionMetrics", "TEXT",
+                                             "NONE or SIZE: of tables with local indexes",
+                                             KIND_TEXT},
     [FLAG_REQUEST_ITEMS] = {"--request-items", "RequestItems", "JSON",
                             "{\"TABLE\": {\"Keys\": [KEY, ...]}} or "
                             "{\"TABLE\": [{\"PutRequest\": {\"Item\": ITEM}}, ...]}",

@@ -24,6 +24,7 @@ struct verb {
 #define TABLE    FLAG_BIT(FLAG_TABLE_NAME)
 #define INPUT    FLAG_BIT(FLAG_CLI_INPUT_JSON)
 #define CAPACITY FLAG_BIT(FLAG_RETURN_CONSUMED_CAPACITY)
+#define METRICS  FLAG_BIT(FLAG_RETURN_ITEM_COLLECTION_METRICS)
 #define READ                                                                                       \
     (FLAG_BIT(FLAG_CONSISTENT_READ) | FLAG_BIT(FLAG_VERDICT) |                                     \
      FLAG_BIT(FLAG_PROJECTION_EXPRESSION) | FLAG_BIT(FLAG_EXPRESSION_ATTRIBUTE_NAMES) | CAPACITY | \
@@ -36,7 +37,8 @@ struct verb {
      FLAG_BIT(FLAG_EXCLUSIVE_START_KEY))
 #define WRITE                                                                                      \
     (FLAG_BIT(FLAG_CONDITION_EXPRESSION) | FLAG_BIT(FLAG_RETURN_VALUES) |                          \
-     FLAG_BIT(FLAG_RETURN_VALUES_ON_CONDITION_CHECK_FAILURE) | ALIASES | CAPACITY | INPUT)
+     FLAG_BIT(FLAG_RETURN_VALUES_ON_CONDITION_CHECK_FAILURE) | ALIASES | CAPACITY | METRICS |      \
+     INPUT)
 #define SETTINGS                                                                                   \
     (FLAG_BIT(FLAG_ATTRIBUTE_DEFINITIONS) | FLAG_BIT(FLAG_BILLING_MODE) |                          \
      FLAG_BIT(FLAG_PROVISIONED_THROUGHPUT) | FLAG_BIT(FLAG_TABLE_CLASS) |                          \
@@ -74,13 +76,14 @@ static const struct verb verbs[] = {
      FLAG_BIT(FLAG_REQUEST_ITEMS), FLAG_BIT(FLAG_VERDICT) | CAPACITY | INPUT,
      .print = print_batch_get},
     {"batch-write-item", "BatchWriteItem", "put and delete up to 25 items", MUDAX_BATCH_WRITE_ITEM,
-     FLAG_BIT(FLAG_REQUEST_ITEMS), CAPACITY | INPUT, .print = print_batch_write},
+     FLAG_BIT(FLAG_REQUEST_ITEMS), CAPACITY | METRICS | INPUT, .print = print_batch_write},
     {"transact-get-items", "TransactGetItems", "up to 100 items, all of one moment",
      MUDAX_TRANSACT_GET_ITEMS, FLAG_BIT(FLAG_TRANSACT_ITEMS), CAPACITY | INPUT,
      .print = print_transact_get},
     {"transact-write-items", "TransactWriteItems", "up to 100 writes and checks, all or nothing",
      MUDAX_TRANSACT_WRITE_ITEMS, FLAG_BIT(FLAG_TRANSACT_ITEMS),
-     FLAG_BIT(FLAG_CLIENT_REQUEST_TOKEN) | CAPACITY | INPUT, .print = print_transact_write},
+     FLAG_BIT(FLAG_CLIENT_REQUEST_TOKEN) | CAPACITY | METRICS | INPUT,
+     .print = print_transact_write},
     {"create-table", "CreateTable", "make a table", MUDAX_CREATE_TABLE, TABLE, CREATION | INPUT,
      .print = print_description},
     {"describe-table", "DescribeTable", "what a table is", MUDAX_DESCRIBE_TABLE, TABLE, INPUT,
@@ -260,18 +263,22 @@ static bool read_words(const struct arguments *arguments, struct mudax_request *
         [MUDAX_CAPACITY_TOTAL] = "TOTAL",
         [MUDAX_CAPACITY_INDEXES] = "INDEXES",
     };
+    static const char *const metrics[] = {"NONE", "SIZE"};
     int returned = find_word(FLAG_RETURN_VALUES, arguments, returns, COUNT(returns));
     int selected = find_word(FLAG_SELECT, arguments, selects, COUNT(selects));
     int failed = find_word(FLAG_RETURN_VALUES_ON_CONDITION_CHECK_FAILURE, arguments, failures,
                            COUNT(failures));
     int capacity =
         find_word(FLAG_RETURN_CONSUMED_CAPACITY, arguments, capacities, COUNT(capacities));
-    if (returned < 0 || selected < 0 || failed < 0 || capacity < 0)
+    int measured =
+        find_word(FLAG_RETURN_ITEM_COLLECTION_METRICS, arguments, metrics, COUNT(metrics));
+    if (returned < 0 || selected < 0 || failed < 0 || capacity < 0 || measured < 0)
         return false;
     request->return_values = (enum mudax_return_values)returned;
     request->select = (enum mudax_select)selected;
     request->wants_failed_item = failed == 1;
     request->wants_capacity = (enum mudax_capacity)capacity;
+    request->wants_metrics = measured == 1;
     return true;
 }
 

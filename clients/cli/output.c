@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { INDENT = 4 };
+enum { INDENT = 4, TABLE_NAME_MAX = 255 };
 
 /* JSON that is printed member by member. */
 struct outline {
@@ -139,6 +139,47 @@ static void put_capacity(struct outline *outline, const struct result *result)
     }
 }
 
+static void put_collection(struct outline *outline, const char *name,
+                           const struct mudax_value *collection)
+{
+    const struct mudax_value *range = mudax_get(collection, "SizeEstimateRangeGB");
+    int64_t gigabytes;
+    open_member(outline, name, '{');
+    put_item(outline, "ItemCollectionKey", mudax_get(collection, "ItemCollectionKey"));
+    open_member(outline, "SizeEstimateRangeGB", '[');
+    for (size_t i = 0; i < mudax_count(range); i++)
+        if (mudax_as_int(mudax_at(range, i), &gigabytes) && gigabytes >= 0)
+            put_natural(outline, NULL, (uint64_t)gigabytes);
+    close_member(outline, ']');
+    close_member(outline, '}');
+}
+
+/* How large the item collections are, if that was asked for and there are any. */
+static void put_metrics(struct outline *outline, const struct result *result)
+{
+    static const char name[] = "ItemCollectionMetrics";
+    const struct mudax_value *metrics = mudax_reply_metrics(result->reply);
+    if (metrics == NULL)
+        return;
+    if (result->request->part_count == 0) {
+        put_collection(outline, name, metrics);
+        return;
+    }
+    open_member(outline, name, '{');
+    for (size_t i = 0; i < mudax_count(metrics); i++) {
+        const struct mudax_value *collections = mudax_at(metrics, i);
+        size_t size;
+        const char *name_at = mudax_name_at(metrics, i, &size);
+        char table[TABLE_NAME_MAX + 1];
+        (void)snprintf(table, sizeof table, "%.*s", (int)size, name_at);
+        open_member(outline, table, '[');
+        for (size_t k = 0; k < mudax_count(collections); k++)
+            put_collection(outline, NULL, mudax_at(collections, k));
+        close_member(outline, ']');
+    }
+    close_member(outline, '}');
+}
+
 /* ---- results ---- */
 
 int print_pong(const struct result *result)
@@ -153,6 +194,7 @@ static int print_member(const char *name, const struct result *result)
     struct outline outline = outline_of(stdout);
     put_item(&outline, name, mudax_reply_item(result->reply));
     put_capacity(&outline, result);
+    put_metrics(&outline, result);
     return end(&outline);
 }
 
@@ -211,6 +253,7 @@ int print_batch_write(const struct result *result)
     struct outline outline = outline_of(stdout);
     put_own(&outline, "UnprocessedItems", parts_left(result->members, result->reply));
     put_capacity(&outline, result);
+    put_metrics(&outline, result);
     return end(&outline);
 }
 
@@ -232,6 +275,7 @@ int print_transact_write(const struct result *result)
 {
     struct outline outline = outline_of(stdout);
     put_capacity(&outline, result);
+    put_metrics(&outline, result);
     return end(&outline);
 }
 

@@ -209,7 +209,8 @@ static const struct choice choices[] = {
      false},
     /* Told of local indexes only. */
     {BYTES_LITERAL("ReturnItemCollectionMetrics"), "returnItemCollectionMetrics", "SIZE, NONE",
-     NULL, 0, WRITES | BIT(OPERATION_BATCH_WRITE_ITEM) | TRANSACT_WRITE, false},
+     "NONE, SIZE", FIELD(wants_metrics), WRITES | BIT(OPERATION_BATCH_WRITE_ITEM) | TRANSACT_WRITE,
+     true},
     {BYTES_LITERAL("ReturnValuesOnConditionCheckFailure"), "returnValuesOnConditionCheckFailure",
      "ALL_OLD, NONE", "NONE, ALL_OLD", FIELD(wants_failed), WRITES | CHECK, true},
 };

@@ -190,6 +190,49 @@ static bool put_capacity(struct buffer *out, const struct request *request, stru
     return is_put && PUT(out, "}");
 }
 
+/* One item collection: the map that collection.c makes, whose first member is a key. */
+static bool put_collection(struct buffer *out, struct msgpack_cursor *cursor)
+{
+    struct bytes name;
+    uint32_t members;
+    return msgpack_read_map(cursor, &members) && members == 2 && msgpack_read_str(cursor, &name) &&
+           PUT(out, "{\"ItemCollectionKey\":") && json_from_item_bytes(cursor, out) &&
+           msgpack_read_str(cursor, &name) && PUT(out, ",\"SizeEstimateRangeGB\":") &&
+           json_from_plain_bytes(cursor, out) && PUT(out, "}");
+}
+
+static bool put_collections(struct buffer *out, struct msgpack_cursor *cursor)
+{
+    uint32_t count;
+    if (!msgpack_read_array(cursor, &count) || !PUT(out, "["))
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        if ((i != 0 && !PUT(out, ",")) || !put_collection(out, cursor))
+            return false;
+    return PUT(out, "]");
+}
+
+/* Into the object that has just been closed. */
+static bool put_metrics(struct buffer *out, const struct request *request, struct bytes metrics)
+{
+    struct msgpack_cursor cursor = msgpack_cursor_of(metrics);
+    uint32_t tables;
+    struct bytes name;
+    out->size--;
+    if ((out->data[out->size - 1] != '{' && !PUT(out, ",")) ||
+        !PUT(out, "\"ItemCollectionMetrics\":"))
+        return false;
+    if (request->part_count == 0)
+        return put_collection(out, &cursor) && PUT(out, "}");
+    if (!msgpack_read_map(&cursor, &tables) || !PUT(out, "{"))
+        return false;
+    for (uint32_t i = 0; i < tables; i++)
+        if ((i != 0 && !PUT(out, ",")) || !msgpack_read_str(&cursor, &name) ||
+            !json_from_text(name, out) || !PUT(out, ":") || !put_collections(out, &cursor))
+            return false;
+    return PUT(out, "}}");
+}
+
 static bool put_body(struct buffer *out, const struct request *request, struct bytes body)
 {
     struct msgpack_cursor cursor = msgpack_cursor_of(body);
@@ -345,8 +388,10 @@ bool operations_write_reply(const struct request *request, const struct reply *r
     size_t start;
     if (!begin(out, &start))
         return false;
-    if (put_body(out, request, reply->body) && (LIKELY(request->capacity == CAPACITY_NONE) ||
-                                                put_capacity(out, request, reply->capacity))) {
+    if (put_body(out, request, reply->body) &&
+        (LIKELY(request->capacity == CAPACITY_NONE) ||
+         put_capacity(out, request, reply->capacity)) &&
+        (LIKELY(!bytes_given(reply->metrics)) || put_metrics(out, request, reply->metrics))) {
         end(out, start, &head);
         return true;
     }

@@ -17,7 +17,8 @@ enum {
            BIT(PARAMETER_SELECT) | BIT(PARAMETER_LIMIT) | BIT(PARAMETER_START_KEY) |
            BIT(PARAMETER_INDEX) | BIT(PARAMETER_CAPACITY),
     ACTION = ALIASES | BIT(PARAMETER_CONDITION) | BIT(PARAMETER_FAILED),
-    CONDITIONAL = ACTION | BIT(PARAMETER_RETURN_VALUES) | BIT(PARAMETER_CAPACITY),
+    CONDITIONAL =
+        ACTION | BIT(PARAMETER_RETURN_VALUES) | BIT(PARAMETER_CAPACITY) | BIT(PARAMETER_METRICS),
     BY_KEY = BIT(PARAMETER_TABLE) | BIT(PARAMETER_KEY),
     BY_ITEM = BIT(PARAMETER_TABLE) | BIT(PARAMETER_ITEM),
 };
@@ -42,7 +43,8 @@ static const struct operation_row operations[OPERATIONS] = {
     [OPERATION_UPDATE_ITEM] = {BIT(PARAMETER_TABLE) | BIT(PARAMETER_KEY),
                                EVERYWHERE | CONDITIONAL | BIT(PARAMETER_UPDATE)},
     [OPERATION_BATCH_GET_ITEM] = {BIT(PARAMETER_PARTS), EVERYWHERE | BIT(PARAMETER_CAPACITY)},
-    [OPERATION_BATCH_WRITE_ITEM] = {BIT(PARAMETER_PARTS), EVERYWHERE | BIT(PARAMETER_CAPACITY)},
+    [OPERATION_BATCH_WRITE_ITEM] = {BIT(PARAMETER_PARTS),
+                                    EVERYWHERE | BIT(PARAMETER_CAPACITY) | BIT(PARAMETER_METRICS)},
     [OPERATION_UPDATE_TABLE] = {BIT(PARAMETER_DEFINITION), EVERYWHERE},
     [OPERATION_UPDATE_TIME_TO_LIVE] = {BIT(PARAMETER_DEFINITION), EVERYWHERE},
     [OPERATION_DESCRIBE_TIME_TO_LIVE] = {BIT(PARAMETER_TABLE), EVERYWHERE},
@@ -54,7 +56,8 @@ static const struct operation_row operations[OPERATIONS] = {
     [OPERATION_EXPLAIN] = {BIT(PARAMETER_PARTS), EVERYWHERE},
     [OPERATION_PURGE] = {0, EVERYWHERE | BY_KEY | BIT(PARAMETER_INDEX)},
     [OPERATION_TRANSACT_WRITE_ITEMS] = {BIT(PARAMETER_PARTS), EVERYWHERE | BIT(PARAMETER_TOKEN) |
-                                                                  BIT(PARAMETER_CAPACITY)},
+                                                                  BIT(PARAMETER_CAPACITY) |
+                                                                  BIT(PARAMETER_METRICS)},
 };
 
 /* What a batch or a transaction may be made of. */
@@ -131,6 +134,7 @@ static const char *const parameter_names[] = {
     [PARAMETER_TOKEN] = "ClientRequestToken",
     [PARAMETER_FAILED] = "ReturnValuesOnConditionCheckFailure",
     [PARAMETER_CAPACITY] = "ReturnConsumedCapacity",
+    [PARAMETER_METRICS] = "ReturnItemCollectionMetrics",
 };
 enum { PARAMETERS = sizeof parameter_names / sizeof parameter_names[0] };
 
@@ -214,6 +218,8 @@ static bool read_rare_parameter(struct msgpack_cursor *cursor, enum frame_parame
             return false;
         request->capacity = (enum capacity_detail)choice;
         return true;
+    case PARAMETER_METRICS:
+        return read_bool(cursor, &request->wants_metrics);
     default:
         return false;
     }
@@ -385,6 +391,7 @@ static bool read_meta(struct msgpack_cursor *cursor, struct frame_reply *out)
         struct bytes *whole = key == META_DETAILS    ? &out->details
                               : key == META_CAPACITY ? &out->capacity
                               : key == META_COMMITS  ? &out->commits
+                              : key == META_METRICS  ? &out->metrics
                                                      : NULL;
         if (whole != NULL) {
             if (!msgpack_skip(cursor, whole))
@@ -523,12 +530,14 @@ static uint8_t *put_meta(uint8_t *at, const struct request *request, const struc
     bool has_details = UNLIKELY(bytes_given(reply->details)) && reply->status != STATUS_OK;
     bool has_capacity = UNLIKELY(bytes_given(reply->capacity));
     bool has_commits = UNLIKELY(reply->commits != NULL) && request->wants_commit;
-    if (!has_verdict && !has_commit && !has_details && !has_capacity && !has_commits) {
+    bool has_metrics = UNLIKELY(bytes_given(reply->metrics));
+    if (!has_verdict && !has_commit && !has_details && !has_capacity && !has_commits &&
+        !has_metrics) {
         *at++ = 0xc0;
         return at;
     }
     *at++ = (uint8_t)(0x80 | (has_verdict + has_age + has_commit + has_details + has_capacity +
-                              has_commits));
+                              has_commits + has_metrics));
     if (has_verdict) {
         *at++ = META_VERDICT;
         at = put_uint(at, reply->verdict);
@@ -551,6 +560,10 @@ static uint8_t *put_meta(uint8_t *at, const struct request *request, const struc
     }
     if (has_commits)
         at = put_commits(at, reply->commits, request->part_count);
+    if (has_metrics) {
+        *at++ = META_METRICS;
+        at = put_raw(at, reply->metrics);
+    }
     return at;
 }
 
@@ -566,7 +579,7 @@ bool frame_write_reply(const struct request *request, const struct reply *reply,
     bool is_error = reply->status != STATUS_OK;
     struct bytes body = is_error ? bytes_text(error_text(&reply->error)) : reply->body;
     size_t details = (is_error ? reply->details.size : 0) + reply->capacity.size +
-                     (reply->commits != NULL ? COMMITS_MAX : 0);
+                     reply->metrics.size + (reply->commits != NULL ? COMMITS_MAX : 0);
     if (!buffer_reserve(out, FRAME_HEADER + 1 + 3 * HEAD_MAX + META_MAX + body.size + details))
         return false;
     uint8_t *start = out->data + out->size;
@@ -701,6 +714,8 @@ static struct outgoing outgoing_parameter(enum frame_parameter parameter,
         return out_true(request->wants_failed);
     case PARAMETER_CAPACITY:
         return out_number(request->capacity);
+    case PARAMETER_METRICS:
+        return out_true(request->wants_metrics);
     }
     return (struct outgoing){.form = OUT_NONE};
 }

@@ -51,6 +51,7 @@ enum frame_parameter {
     PARAMETER_TOKEN = 28,         /* str */
     PARAMETER_FAILED = 29,        /* bool: give back the item that fails a condition */
     PARAMETER_CAPACITY = 30,      /* uint: enum capacity_detail */
+    PARAMETER_METRICS = 31,       /* bool: say how large the item collections are */
 };
 
 /* Keys of a reply's meta map. */
@@ -61,6 +62,7 @@ enum frame_meta {
     META_DETAILS = 3, /* of an error: struct reply says of which */
     META_CAPACITY = 4,
     META_COMMITS = 5,
+    META_METRICS = 6, /* struct reply: metrics */
 };
 
 /* Keys of the body of a reply to Hello. */
@@ -89,6 +91,7 @@ struct frame_reply {
     struct bytes body;     /* one MessagePack value; the text of an error is its contents */
     struct bytes details;  /* of an error, one MessagePack value; not given: none */
     struct bytes capacity; /* likewise; what was consumed */
+    struct bytes metrics;  /* likewise; how large item collections are */
     struct bytes commits;  /* likewise; array of the parts' commit numbers */
 };
 

@@ -26,6 +26,7 @@ static struct backend *open_engine(const char *url)
         .store = {.url = bytes_text(url), .memory_bytes = 64 << 20, .sync = SYNC_NONE},
         .partitions = 16,
         .tables_max = 100,
+        .collection_bytes_max = 1 << 20, /* so that a case can reach it */
         .wall_ms = wall_ms,
     };
     struct backend *backend;
@@ -73,8 +74,9 @@ static const struct file {
              {"conditions.cases", false}, {"filters.cases", false},      {"updates.cases", false},
              {"freshness.cases", false},  {"indexes.cases", false},      {"scans.cases", false},
              {"batches.cases", false},    {"transactions.cases", false}, {"changes.cases", false},
-             {"capacity.cases", false},   {"limits.cases", false},       {"tags.cases", false},
-             {"cache.cases", true},       {"purges.cases", true},        {"explains.cases", true}};
+             {"capacity.cases", false},   {"collections.cases", false},  {"limits.cases", false},
+             {"tags.cases", false},       {"cache.cases", true},         {"purges.cases", true},
+             {"explains.cases", true}};
 enum { FILES = sizeof files / sizeof files[0], TESTS_MAX = 512, STORES_MAX = 4 };
 
 struct test {

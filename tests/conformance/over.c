@@ -103,6 +103,8 @@ static void put_members(struct buffer *out, const struct request *request)
     put_word(out, "Select", selects, (int)request->select);
     put_word(out, "ReturnValues", returns, (int)request->return_values);
     put_word(out, "ReturnConsumedCapacity", capacities, (int)request->capacity);
+    if (request->wants_metrics)
+        put_text(out, "ReturnItemCollectionMetrics", BYTES_LITERAL("SIZE"));
     if (request->wants_failed)
         put_text(out, "ReturnValuesOnConditionCheckFailure", BYTES_LITERAL("ALL_OLD"));
     if (request->is_consistent) {
@@ -249,7 +251,7 @@ static bool put_http(const struct request *request, struct buffer *out)
 /* ---- JSON of a reply ---- */
 
 struct parsed {
-    struct bytes item, attributes, last, capacity, name, text;
+    struct bytes item, attributes, last, capacity, metrics, name, text;
     struct buffer items; /* one after the other */
     uint32_t item_count;
     int64_t count, scanned;
@@ -323,6 +325,53 @@ static void read_reasons(struct json_reader *reader, struct arena *arena, struct
     }
 }
 
+static void read_collection(struct json_reader *reader, struct arena *arena, struct buffer *out)
+{
+    static const struct bytes names[2] = {BYTES_LITERAL("ItemCollectionKey"),
+                                          BYTES_LITERAL("SizeEstimateRangeGB")};
+    struct bytes name, value;
+    ensure(json_enter_map(reader));
+    PUT(out, "\x82");
+    for (int i = 0; json_next_member(reader, &name); i++) {
+        struct value text = {.type = VALUE_S, .bytes = name};
+        ensure(i < 2 && bytes_equal(name, names[i]) && value_encode(&text, out));
+        ensure(i == 0 ? json_read_item(reader, &value) : json_read_plain(reader, &value));
+        put(out, i == 0 ? canonical(value, arena) : value);
+    }
+}
+
+/* Of one collection, or a map from tables to lists of them. */
+static void read_metrics(struct json_reader *reader, bool is_of_parts, struct arena *arena,
+                         struct parsed *out)
+{
+    struct buffer metrics = {0}, collections = {0};
+    struct bytes name;
+    uint8_t tables = 0;
+    if (!is_of_parts)
+        read_collection(reader, arena, &metrics);
+    else
+        ensure(json_enter_map(reader));
+    while (is_of_parts && json_next_member(reader, &name)) {
+        struct value text = {.type = VALUE_S, .bytes = name};
+        uint8_t count = 0;
+        collections.size = 0;
+        ensure(json_enter_list(reader));
+        for (; json_next_element(reader); count++)
+            read_collection(reader, arena, &collections);
+        uint8_t map = (uint8_t)(0x80 | ++tables), array = (uint8_t)(0x90 | count);
+        ensure(tables < 16 && count < 16);
+        if (tables == 1)
+            put(&metrics, bytes_of(&map, 1));
+        metrics.data[0] = map;
+        ensure(value_encode(&text, &metrics));
+        put(&metrics, bytes_of(&array, 1));
+        put(&metrics, buffer_bytes(&collections));
+    }
+    out->metrics = arena_copy(arena, buffer_bytes(&metrics));
+    buffer_deinit(&metrics);
+    buffer_deinit(&collections);
+}
+
 static void read_member(struct json_reader *reader, struct bytes name,
                         const struct request *request, struct arena *arena, struct parsed *out)
 {
@@ -350,6 +399,8 @@ static void read_member(struct json_reader *reader, struct bytes name,
         ensure(json_read_text(reader, &out->text));
     else if (bytes_equal(name, BYTES_LITERAL("ConsumedCapacity")))
         ensure(json_read_plain(reader, &out->capacity));
+    else if (bytes_equal(name, BYTES_LITERAL("ItemCollectionMetrics")))
+        read_metrics(reader, request->part_count != 0, arena, out);
     else
         ensure(json_skip(reader, NULL));
 }
@@ -442,6 +493,7 @@ static void parse_http(struct bytes text, const struct request *request, struct 
     ensure(json_reader_end(&reader) == STATUS_OK);
     struct reply before = *reply;
     reply->capacity = parsed.capacity;
+    reply->metrics = parsed.metrics;
     reply->details = BYTES_NONE;
     if (is_fine) {
         reply->body = body_of(request, &parsed, json, before.body, arena);
@@ -478,6 +530,7 @@ static void parse_native(struct bytes text, struct reply *reply, struct arena *a
            STATUS_OK);
     reply->status = taken.status;
     reply->details = bytes_given(taken.details) ? arena_copy(arena, taken.details) : BYTES_NONE;
+    reply->metrics = bytes_given(taken.metrics) ? arena_copy(arena, taken.metrics) : BYTES_NONE;
     reply->capacity = bytes_given(taken.capacity) ? arena_copy(arena, taken.capacity) : BYTES_NONE;
     if (taken.status != STATUS_OK)
         (void)error_set(&reply->error, taken.status, "%.*s", (int)taken.body.size,

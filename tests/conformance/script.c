@@ -248,6 +248,8 @@ static void run_call(struct run *run, struct session_call *call)
         run->reply.body = arena_copy(&run->session->arena, call->body);
     if (bytes_given(call->call.reply.capacity))
         run->reply.capacity = arena_copy(&run->session->arena, call->call.reply.capacity);
+    if (bytes_given(call->call.reply.metrics))
+        run->reply.metrics = arena_copy(&run->session->arena, call->call.reply.metrics);
     if (bytes_given(call->call.reply.details))
         run->reply.details = arena_copy(&run->session->arena, call->call.reply.details);
     if (over != OVER_NOTHING)
@@ -303,6 +305,8 @@ static bool run_option(struct run *run, struct request *request, const char *wor
     else if (strcmp(word, "capacity") == 0)
         request->capacity =
             strcmp(take_word(rest), "INDEXES") == 0 ? CAPACITY_INDEXES : CAPACITY_TOTAL;
+    else if (strcmp(word, "metrics") == 0)
+        request->wants_metrics = true;
     else if (strcmp(word, "failed") == 0)
         request->wants_failed = true;
     else if (strcmp(word, "consistent") == 0)
@@ -424,7 +428,7 @@ static void run_parts(struct run *run, enum operation operation, char *rest)
     bool is_understood = true;
     while (*skip_blanks(rest) != '\0' && is_understood) {
         const char *verb = take_word(&rest);
-        if (strcmp(verb, "capacity") == 0) {
+        if (strcmp(verb, "capacity") == 0 || strcmp(verb, "metrics") == 0) {
             is_understood = run_option(run, request, verb, &rest);
             continue;
         }
@@ -823,23 +827,24 @@ static const char *take_verdict(struct run *run)
     return last + 8;
 }
 
-/* The last line that is expected may be "consumed JSON" or "consumed nothing". */
-static void check_capacity(struct run *run)
+/* The last line that is expected may be `word` and JSON or "nothing": of what stands beside the
+ * reply's body. */
+static void check_beside(struct run *run, const char *word, struct bytes beside)
 {
     const char *last = run->expected_count == 0 ? "" : run->expected[run->expected_count - 1];
-    if (strncmp(last, "consumed ", 9) != 0)
+    size_t size = strlen(word);
+    if (strncmp(last, word, size) != 0)
         return;
     run->expected_count--;
-    const char *found = bytes_given(run->reply.capacity)
-                            ? session_plain_json(run->session, run->reply.capacity)
-                            : "nothing";
-    if (strcmp(found, last + 9) != 0)
-        fail_run(run, "consumed %s\n    must have consumed %s", found, last + 9);
+    const char *found = bytes_given(beside) ? session_plain_json(run->session, beside) : "nothing";
+    if (strcmp(found, last + size) != 0)
+        fail_run(run, "%s%s\n    must have %s%s", word, found, word, last + size);
 }
 
 static void check_reply(struct run *run)
 {
-    check_capacity(run);
+    check_beside(run, "consumed ", run->reply.capacity);
+    check_beside(run, "measured ", run->reply.metrics);
     const char *first = run->expected_count == 0 ? "" : run->expected[0];
     if (strncmp(first, "error ", 6) == 0) {
         check_error(run, first + 6);

@@ -23,6 +23,9 @@
  *       -> failed {..}                          the item that failed it
  *     get T {KEY} capacity TOTAL                ReturnConsumedCapacity: or INDEXES; any request
  *       -> consumed {..}                        ConsumedCapacity, or nothing; the last line
+ *     put T {..} metrics                        ReturnItemCollectionMetrics; any request that
+ * writes
+ *       -> measured {..}                        ItemCollectionMetrics, or nothing; the last line
  *     batch-get get T {KEY} show ".." ; get T {KEY} consistent
  *       -> {..}                                 for each key in their order, or absent
  *     batch-write put T {ITEM} ; delete T {KEY}

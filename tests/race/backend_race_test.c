@@ -31,6 +31,7 @@ static int set_up(void **state)
         .store = {.url = BYTES_LITERAL("memory:"), .memory_bytes = 16 << 20, .sync = SYNC_ALWAYS},
         .partitions = 16,
         .tables_max = 10,
+        .collection_bytes_max = 10ull << 30,
         .wall_ms = wall_ms,
     };
     struct error error;

@@ -478,6 +478,7 @@ static enum status open_engine(const char *url, struct backend **out)
         .store = {.url = bytes_text(url), .memory_bytes = 16 << 20, .sync = SYNC_NONE},
         .partitions = 16,
         .tables_max = 10,
+        .collection_bytes_max = 10ull << 30,
         .wall_ms = wall_ms};
     return engine_open(&options, out, &error);
 }

@@ -1,5 +1,5 @@
-/* Many writers of one item through a cache: no update is lost, none is seen twice, and none goes
- * back. */
+/* Many writers of one item, or of one item collection, through a cache: no update is lost, none is
+ * seen twice, none goes back, and no collection becomes too large. */
 #include "backend/engine/engine.h"
 #include "cache/cache.h"
 #include "tests/support/session.h"
@@ -17,10 +17,12 @@
 #include <cmocka.h>
 
 enum { WRITERS = 16, STEPS = 60, TOTAL = WRITERS * STEPS };
+enum { ITEM_BYTES = 2 * 50, FITTING = 300 }; /* in table and index */
 
 static struct backend *cache;
 static atomic_int seen[TOTAL + 1]; /* how often an ADD answered with this number */
 static atomic_int changed;         /* conditional updates that happened */
+static atomic_int next_writer, taken;
 
 static uint64_t wall_ms(void)
 {
@@ -34,6 +36,7 @@ static int set_up(void **state)
         .store = {.url = BYTES_LITERAL("memory:"), .memory_bytes = 16 << 20, .sync = SYNC_ALWAYS},
         .partitions = 16,
         .tables_max = 10,
+        .collection_bytes_max = FITTING * ITEM_BYTES + ITEM_BYTES / 2,
         .wall_ms = wall_ms,
     };
     struct cache_options cached = {
@@ -170,12 +173,72 @@ static void conditional_updates_count_what_happened(void **state)
     session_close(&session);
 }
 
+/* Puts until the collection is full, deletes what it has put of every tenth, and puts these again.
+ */
+static void *fill(void *arg)
+{
+    (void)arg;
+    struct session session;
+    int writer = atomic_fetch_add(&next_writer, 1);
+    session_open(&session, cache);
+    for (int i = 0; i < STEPS; i++) {
+        char key[64], item[160];
+        (void)snprintf(key, sizeof key, "{'p': {'S': 'k'}, 's': {'S': '%03d-%03d'}}", writer, i);
+        (void)snprintf(item, sizeof item, "%.*s, 'l': {'S': 'x'}, 'v': {'S': '%037d'}}",
+                       (int)strlen(key) - 1, key, i);
+        enum status status = session_put(&session, "Local", item).status;
+        ensure(status == STATUS_OK || status == STATUS_COLLECTION_SIZE);
+        atomic_fetch_add(&taken, status == STATUS_OK);
+        if (status == STATUS_OK && i % 10 == 0) {
+            ensure(session_delete(&session, "Local", key).status == STATUS_OK);
+            atomic_fetch_sub(&taken, 1);
+        }
+        session_forget(&session);
+    }
+    session_close(&session);
+    return NULL;
+}
+
+static void a_collection_takes_as_much_as_fits(void **state)
+{
+    (void)state;
+    struct session session;
+    struct session_call call;
+    session_open(&session, cache);
+    session_call_init(&call, OPERATION_CREATE_TABLE, NULL);
+    call.call.request.definition = session_plain(
+        &session,
+        "{'TableName': 'Local', 'KeySchema': [{'AttributeName': 'p', 'KeyType': 'HASH'}, "
+        "{'AttributeName': 's', 'KeyType': 'RANGE'}], 'AttributeDefinitions': "
+        "[{'AttributeName': 'p', 'AttributeType': 'S'}, {'AttributeName': 's', 'AttributeType': "
+        "'S'}, {'AttributeName': 'l', 'AttributeType': 'S'}], 'LocalSecondaryIndexes': "
+        "[{'IndexName': 'by-l', 'KeySchema': [{'AttributeName': 'p', 'KeyType': 'HASH'}, "
+        "{'AttributeName': 'l', 'KeyType': 'RANGE'}], 'Projection': {'ProjectionType': 'ALL'}}]}");
+    session_run(&session, &call);
+    assert_int_equal(call.call.reply.status, STATUS_OK);
+    session_call_deinit(&call);
+    run_all(fill);
+    assert_in_range(atomic_load(&taken), FITTING - WRITERS, FITTING);
+    int last = atomic_load(&taken);
+    for (enum status status = STATUS_OK; status == STATUS_OK; last += status == STATUS_OK) {
+        char item[160];
+        (void)snprintf(item, sizeof item,
+                       "{'p': {'S': 'k'}, 's': {'S': 'end-%03d'}, 'l': {'S': 'x'}, 'v': {'S': "
+                       "'%037d'}}",
+                       last, 0);
+        status = session_put(&session, "Local", item).status;
+    }
+    assert_int_equal(last, FITTING); /* to the last byte */
+    session_close(&session);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sixteen_writers_of_a_counter_lose_nothing, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(conditional_updates_count_what_happened, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_collection_takes_as_much_as_fits, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -242,7 +242,7 @@ struct mudax_request {
      * operation and table. BatchGetItem, TransactGetItems: at most 100 GetItem; BatchWriteItem: at
      * most 25 PutItem and DeleteItem; TransactWriteItems: at most 100 of these, UpdateItem and
      * ConditionCheck. No part has parts, and what is asked of the call as a whole stands in the
-     * whole: timeout, verdict, commit, capacity. */
+     * whole: timeout, verdict, commit, capacity, metrics. */
     const struct mudax_request *parts;
     size_t part_count;
     /* TransactWriteItems: 1 to 36 characters. For ten minutes the same transaction with the same
@@ -257,6 +257,7 @@ struct mudax_request {
     bool wants_verdict;                 /* mudax_reply_verdict() and _age_ms() are wanted */
     bool wants_commit;                  /* mudax_reply_commit() is wanted */
     enum mudax_capacity wants_capacity; /* all on items: mudax_reply_capacity() is wanted */
+    bool wants_metrics;                 /* all that write: mudax_reply_metrics() is wanted */
 };
 
 enum mudax_verdict {
@@ -295,6 +296,10 @@ const struct mudax_value *mudax_reply_description(const struct mudax_reply *repl
 /* ConsumedCapacity with DynamoDB's member names: a map, of batches and transactions a list of them.
  * NULL: not asked for, or the store was not asked. */
 const struct mudax_value *mudax_reply_capacity(const struct mudax_reply *reply);
+/* ItemCollectionMetrics with DynamoDB's member names: a map, of batches and transactions a map from
+ * tables to lists of them. NULL: not asked for, or no table that was written to has a local
+ * secondary index. */
+const struct mudax_value *mudax_reply_metrics(const struct mudax_reply *reply);
 enum mudax_verdict mudax_reply_verdict(const struct mudax_reply *reply);
 uint32_t mudax_reply_age_ms(const struct mudax_reply *reply); /* of a hit */
 uint64_t mudax_reply_commit(const struct mudax_reply *reply); /* 0: not known */

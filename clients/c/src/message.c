@@ -142,6 +142,7 @@ static struct request to_native(const struct mudax_request *request, const struc
         .segments = request->segments,
         .token = optional_text(request->token),
         .capacity = (enum capacity_detail)request->wants_capacity,
+        .wants_metrics = request->wants_metrics,
     };
     native.key = take_map(maps, at, ends->key);
     native.item = take_map(maps, at, ends->item);

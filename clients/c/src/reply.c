@@ -27,7 +27,7 @@ struct mudax_reply {
     size_t *unprocessed;
     size_t unprocessed_count;
     struct reason *reasons; /* `count` of them */
-    struct value *capacity;
+    struct value *capacity, *metrics;
     uint8_t bytes[]; /* strings of values lie here */
 };
 
@@ -216,14 +216,18 @@ static enum status read_reasons(struct mudax_reply *reply, struct msgpack_cursor
     return status;
 }
 
-static enum status read_capacity(struct mudax_reply *reply, struct bytes bytes)
+/* What stands beside the body, if it is there: a map, or of capacity perhaps a list. */
+static enum status read_beside(struct mudax_reply *reply, struct bytes bytes, bool may_be_list,
+                               struct value **out)
 {
     struct msgpack_cursor cursor = msgpack_cursor_of(bytes);
-    reply->capacity = arena_alloc(&reply->arena, sizeof *reply->capacity);
-    if (reply->capacity == NULL)
+    if (!bytes_given(bytes))
+        return STATUS_OK;
+    *out = arena_alloc(&reply->arena, sizeof **out);
+    if (*out == NULL)
         return STATUS_NO_MEMORY;
-    enum status status = read_value(reply, &cursor, reply->capacity);
-    if (status == STATUS_OK && reply->capacity->type != VALUE_M && reply->capacity->type != VALUE_L)
+    enum status status = read_value(reply, &cursor, *out);
+    if (status == STATUS_OK && (*out)->type != VALUE_M && !(may_be_list && (*out)->type == VALUE_L))
         status = STATUS_MALFORMED;
     return status;
 }
@@ -251,7 +255,8 @@ int message_read(const struct frame_reply *frame, enum mudax_operation operation
 {
     bool is_error = frame->status != STATUS_OK;
     struct bytes body = is_error ? frame->details : frame->body;
-    struct mudax_reply *reply = malloc(sizeof *reply + body.size + frame->capacity.size);
+    struct mudax_reply *reply =
+        malloc(sizeof *reply + body.size + frame->capacity.size + frame->metrics.size);
     if (reply == NULL)
         return failure_no_memory(error);
     *reply = (struct mudax_reply){.operation = operation,
@@ -262,13 +267,15 @@ int message_read(const struct frame_reply *frame, enum mudax_operation operation
     arena_init(&reply->arena, NULL, 0, REPLY_ARENA_MAX);
     uint8_t *at = reply->bytes;
     struct msgpack_cursor cursor = msgpack_cursor_of(keep(body, &at));
-    struct bytes capacity = keep(frame->capacity, &at);
+    struct bytes capacity = keep(frame->capacity, &at), metrics = keep(frame->metrics, &at);
     enum status status = !is_error ? read_body(reply, &cursor)
                          : frame->status == STATUS_TRANSACTION_CANCELED
                              ? read_reasons(reply, &cursor)
                              : read_map(reply, &cursor, &reply->value);
-    if (status == STATUS_OK && bytes_given(capacity))
-        status = read_capacity(reply, capacity);
+    if (status == STATUS_OK)
+        status = read_beside(reply, capacity, true, &reply->capacity);
+    if (status == STATUS_OK)
+        status = read_beside(reply, metrics, false, &reply->metrics);
     if (status == STATUS_OK && cursor.at == cursor.end) {
         *out = reply;
         return MUDAX_OK;
@@ -342,6 +349,11 @@ const struct mudax_value *mudax_reply_description(const struct mudax_reply *repl
 const struct mudax_value *mudax_reply_capacity(const struct mudax_reply *reply)
 {
     return reply == NULL ? NULL : value_handle(reply->capacity);
+}
+
+const struct mudax_value *mudax_reply_metrics(const struct mudax_reply *reply)
+{
+    return reply == NULL ? NULL : value_handle(reply->metrics);
 }
 
 enum mudax_verdict mudax_reply_verdict(const struct mudax_reply *reply)

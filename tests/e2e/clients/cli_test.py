@@ -266,6 +266,26 @@ class CommandLine(unittest.TestCase):
             "TableName": "Units", "CapacityUnits": 0}})
         self.assertEqual(self.json(*get, "--consistent-read")["ConsumedCapacity"]["CapacityUnits"], 1)
 
+    def test_the_size_of_item_collections_is_told_of_tables_with_a_local_index(self):
+        self.mudax("create-table", "--table-name", "Local", "--billing-mode", "PAY_PER_REQUEST",
+                   "--attribute-definitions", "AttributeName=p,AttributeType=S", "AttributeName=s,AttributeType=S",
+                   "AttributeName=l,AttributeType=S", "--key-schema", "AttributeName=p,KeyType=HASH",
+                   "AttributeName=s,KeyType=RANGE", "--local-secondary-indexes",
+                   "IndexName=by-l,KeySchema=[{AttributeName=p,KeyType=HASH},{AttributeName=l,KeyType=RANGE}],"
+                   "Projection={ProjectionType=ALL}")
+        size = {"ItemCollectionKey": {"p": {"S": "a"}}, "SizeEstimateRangeGB": [0, 1]}
+        wanted = ("--return-item-collection-metrics", "SIZE")
+        put = ("put-item", "--table-name", "Local", "--item", "p={S=a},s={S=b}")
+        self.assertEqual(self.json(*put, *wanted), {"ItemCollectionMetrics": size})
+        self.assertEqual(self.mudax(*put, "--return-item-collection-metrics", "NONE").stdout, "")
+        batch = {"Local": [{"PutRequest": {"Item": {"p": {"S": "a"}, "s": {"S": name}}}} for name in "bc"]}
+        self.assertEqual(self.json("batch-write-item", "--request-items", json.dumps(batch), *wanted)
+                         ["ItemCollectionMetrics"], {"Local": [size]})
+        actions = [{"Delete": {"TableName": "Local", "Key": {"p": {"S": "a"}, "s": {"S": "b"}}}}]
+        self.assertEqual(self.json("transact-write-items", "--transact-items", json.dumps(actions), *wanted),
+                         {"ItemCollectionMetrics": {"Local": [size]}})
+        self.refused(252, "there is no SOME", *put, "--return-item-collection-metrics", "SOME")
+
     def test_a_table_has_indexes_from_the_start_or_later(self):
         made = self.json("create-table", "--table-name", "Indexed", "--billing-mode", "PAY_PER_REQUEST",
                          "--attribute-definitions", "AttributeName=p,AttributeType=S", "AttributeName=g,AttributeType=S",

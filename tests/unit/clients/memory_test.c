@@ -133,7 +133,8 @@ static void a_reply_is_whole_or_an_error(void **state)
     struct frame_reply page = {
         .id = 1,
         .body = BYTES_LITERAL("\x93\x91\x82\xa1\x61\x91\x01\xa1\x62\x80\x01\x81\xa1\x61\x01"),
-        .capacity = BYTES_LITERAL("\x81\xa1\x61\x01")};
+        .capacity = BYTES_LITERAL("\x81\xa1\x61\x01"),
+        .metrics = BYTES_LITERAL("\x81\xa1\x61\x01")};
     struct frame_reply batch = {.id = 1,
                                 .body = BYTES_LITERAL("\x92\x91\x81\xa1\x61\x91\x01\x91\x00")};
     struct frame_reply cancelled = {

@@ -220,7 +220,7 @@ static void what_would_break_the_connection_is_not_sent(void **state)
 
 /* ---- replies ---- */
 
-static struct bytes scripted_body, scripted_details, scripted_capacity;
+static struct bytes scripted_body, scripted_details, scripted_capacity, scripted_metrics;
 static enum status scripted_status;
 
 static void answer_as_scripted(struct fake_server *server)
@@ -234,6 +234,7 @@ static void answer_as_scripted(struct fake_server *server)
     reply.body = scripted_body;
     reply.details = scripted_details;
     reply.capacity = scripted_capacity;
+    reply.metrics = scripted_metrics;
     fake_send_reply(fd, &request, &reply);
     fake_wait_closed(fd);
 }
@@ -273,6 +274,7 @@ static void a_batch_of_gets_shows_what_is_there_and_what_is_left(void **state)
     assert_null(mudax_reply_item(reply));
     assert_null(mudax_reply_description(reply));
     assert_null(mudax_reply_capacity(reply));
+    assert_null(mudax_reply_metrics(reply));
     mudax_reply_free(reply);
 }
 
@@ -283,16 +285,25 @@ static void a_batch_of_writes_shows_what_is_left(void **state)
     struct mudax_error error;
     scripted_status = STATUS_OK;
     scripted_capacity = BYTES_LITERAL("\x91\x81\xa9TableName\xa5users");
+    scripted_metrics = BYTES_LITERAL("\x81\xa5users\x91\x82\xb1ItemCollectionKey\x81\xa1p\xa1k"
+                                     "\xb3SizeEstimateRangeGB\x92\x00\x01");
     assert_int_equal(hear(MUDAX_BATCH_WRITE_ITEM, MUDAX_PUT_ITEM, 3, BYTES_LITERAL("\x92\x00\x02"),
                           &reply, &error),
                      MUDAX_OK);
-    scripted_capacity = BYTES_NONE;
+    scripted_capacity = scripted_metrics = BYTES_NONE;
     assert_int_equal(mudax_reply_unprocessed_count(reply), 2);
     assert_int_equal(mudax_reply_unprocessed_at(reply, 0), 0);
     assert_int_equal(mudax_reply_unprocessed_at(reply, 1), 2);
     assert_int_equal(mudax_reply_count(reply), 0);
     assert_int_equal(mudax_count(mudax_reply_capacity(reply)), 1);
     assert_int_equal(mudax_type(mudax_reply_capacity(reply)), MUDAX_L);
+    const struct mudax_value *collection =
+        mudax_at(mudax_get(mudax_reply_metrics(reply), "users"), 0);
+    int64_t gigabytes;
+    assert_true(
+        mudax_as_int(mudax_at(mudax_get(collection, "SizeEstimateRangeGB"), 1), &gigabytes));
+    assert_int_equal(gigabytes, 1);
+    assert_int_equal(mudax_count(mudax_get(collection, "ItemCollectionKey")), 1);
     mudax_reply_free(reply);
 }
 

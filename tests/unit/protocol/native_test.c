@@ -353,6 +353,29 @@ static void every_operation_on_items_takes_ReturnConsumedCapacity(void **state)
     }
 }
 
+static void every_write_takes_ReturnItemCollectionMetrics_and_no_read_does(void **state)
+{
+    (void)state;
+    static const struct bytes empty_map = {(const uint8_t *)"\x80", 1};
+    static const enum operation single[] = {OPERATION_PUT_ITEM, OPERATION_DELETE_ITEM,
+                                            OPERATION_UPDATE_ITEM, OPERATION_GET_ITEM};
+    for (size_t i = 0; i < sizeof single / sizeof single[0]; i++) {
+        struct request request = {
+            .operation = single[i], .table_name = BYTES_LITERAL("Shop"), .wants_metrics = true};
+        *(single[i] == OPERATION_PUT_ITEM ? &request.item : &request.key) = empty_map;
+        struct buffer out = {0};
+        struct request taken;
+        struct error error;
+        assert_true(frame_write_request(&request, NULL, &out));
+        bool is_write = single[i] != OPERATION_GET_ITEM;
+        assert_int_equal(
+            frame_read_request(body_of(buffer_bytes(&out)), NULL, &taken, NULL, &error),
+            is_write ? STATUS_OK : STATUS_VALIDATION);
+        assert_true(taken.wants_metrics == is_write);
+        buffer_deinit(&out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +386,7 @@ int main(void)
         cmocka_unit_test(a_request_before_hello_ends_the_connection),
         cmocka_unit_test(a_long_error_text_is_carried_whole),
         cmocka_unit_test(every_operation_on_items_takes_ReturnConsumedCapacity),
+        cmocka_unit_test(every_write_takes_ReturnItemCollectionMetrics_and_no_read_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
