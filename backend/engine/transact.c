@@ -26,12 +26,15 @@ static enum status check_parts(struct action *action)
     struct call *call = action->call;
     const struct request *request = &call->request;
     struct error *error = &call->reply.error;
-    if (request->part_count == 0 || request->part_count > TRANSACT_MAX)
+    if (request->part_count == 0)
+        return error_set(error, STATUS_VALIDATION,
+                         "1 validation error detected: Value '[]' at 'transactItems' failed to "
+                         "satisfy constraint: Member must have length greater than or equal to 1");
+    if (request->part_count > TRANSACT_MAX)
         return error_set(error, STATUS_VALIDATION,
                          "1 validation error detected: Value at 'transactItems' failed to satisfy "
-                         "constraint: Member must have length %s than or equal to %d",
-                         request->part_count == 0 ? "greater" : "less",
-                         request->part_count == 0 ? 1 : TRANSACT_MAX);
+                         "constraint: Member must have length less than or equal to %d",
+                         TRANSACT_MAX);
     action->token = action->lane->token;
     enum status status = parts_bind(&action->lane->lane, call);
     return status == STATUS_OK ? parts_check_distinct(request, one_item_text, error) : status;

@@ -67,8 +67,14 @@ static struct request *add_part(struct json_reader *reader, struct request *requ
     return part;
 }
 
+static int shown(struct bytes text)
+{
+    return (int)(text.size < NAME_SHOWN_MAX ? text.size : NAME_SHOWN_MAX);
+}
+
 static bool read_keys(struct json_reader *reader, struct request *request, struct bytes table)
 {
+    size_t before = request->part_count;
     if (!json_enter_list(reader))
         return false;
     while (json_next_element(reader)) {
@@ -77,7 +83,13 @@ static bool read_keys(struct json_reader *reader, struct request *request, struc
             return false;
         part->table_name = table;
     }
-    return true;
+    return request->part_count != before ||
+           json_reader_refuse(
+               reader, STATUS_VALIDATION,
+               "1 validation error detected: Value '[]' at "
+               "'requestItems.%.*s.member.keys' failed to satisfy constraint: Member "
+               "must have length greater than or equal to 1",
+               shown(table), (const char *)table.data);
 }
 
 /* Keys may come before what is said of all of them. */
@@ -96,6 +108,12 @@ static bool read_get_table(struct json_reader *reader, struct request *request, 
         if (!is_read)
             return false;
     }
+    if (request->part_count == first)
+        return json_reader_refuse(reader, STATUS_VALIDATION,
+                                  "1 validation error detected: Value null at "
+                                  "'requestItems.%.*s.member.keys' failed to satisfy constraint: "
+                                  "Member must not be null",
+                                  shown(table), (const char *)table.data);
     if (!members_end(reader, &common, &members))
         return false;
     for (size_t i = first; i < request->part_count; i++) {
@@ -114,10 +132,9 @@ static bool read_only(struct json_reader *reader, struct bytes wanted, struct by
         return false;
     while (json_next_member(reader, &name)) {
         if (!bytes_equal(name, wanted))
-            return json_reader_refuse(
-                reader, STATUS_UNSUPPORTED, "The member %.*s is not supported here",
-                (int)(name.size < NAME_SHOWN_MAX ? name.size : NAME_SHOWN_MAX),
-                (const char *)name.data);
+            return json_reader_refuse(reader, STATUS_UNSUPPORTED,
+                                      "The member %.*s is not supported here", shown(name),
+                                      (const char *)name.data);
         if (!json_read_item(reader, out))
             return false;
     }
@@ -157,12 +174,19 @@ static bool read_write(struct json_reader *reader, struct request *request, stru
 static bool read_write_table(struct json_reader *reader, struct request *request,
                              struct bytes table)
 {
+    size_t before = request->part_count;
     if (!json_enter_list(reader))
         return false;
     while (json_next_element(reader))
         if (!read_write(reader, request, table))
             return false;
-    return true;
+    return request->part_count != before ||
+           json_reader_refuse(reader, STATUS_VALIDATION,
+                              "1 validation error detected: Value '{%.*s=[]}' at 'requestItems' "
+                              "failed to satisfy constraint: Map value must satisfy constraint: "
+                              "[Member must have length less than or equal to %d, Member must have "
+                              "length greater than or equal to 1]",
+                              shown(table), (const char *)table.data, BATCH_WRITE_MAX);
 }
 
 static bool read_by_table(struct json_reader *reader, struct request *request)

@@ -272,6 +272,13 @@ static enum status missing_parameter(const struct operation_row *row, uint32_t s
 {
     uint32_t missing = row->required & ~seen;
     unsigned first = (unsigned)__builtin_ctz(missing);
+    bool is_batch =
+        operation == OPERATION_BATCH_GET_ITEM || operation == OPERATION_BATCH_WRITE_ITEM;
+    if (first == PARAMETER_PARTS && operation != OPERATION_EXPLAIN)
+        return error_set(error, STATUS_VALIDATION,
+                         "1 validation error detected: Value null at '%s' failed to satisfy "
+                         "constraint: Member must not be null",
+                         is_batch ? "requestItems" : "transactItems");
     return error_set(error, STATUS_VALIDATION, "%s: the parameter %s is missing",
                      operation_name(operation), parameter_names[first]);
 }
@@ -739,6 +746,13 @@ static uint8_t *put_outgoing(uint8_t *at, const struct outgoing *outgoing)
     return at;
 }
 
+/* What is made of parts says so when there are none, too. */
+static bool has_parts(const struct request *request)
+{
+    return request->parts != NULL ||
+           (operations[request->operation].required & BIT(PARAMETER_PARTS)) != 0;
+}
+
 /* The parameters of a request or of a part. */
 struct outgoing_map {
     struct outgoing given[PARAMETERS];
@@ -758,7 +772,7 @@ static void collect_outgoing(const struct request *request, const struct frame_g
         out->pairs++;
         out->size += 1 + HEAD_MAX + given->bytes.size;
     }
-    out->pairs += request->parts != NULL;
+    out->pairs += has_parts(request);
 }
 
 static uint8_t *put_outgoing_map(uint8_t *at, const struct outgoing_map *map)
@@ -815,7 +829,7 @@ bool frame_write_request(const struct request *request, const struct frame_greet
     at = put_uint(at, (uint64_t)request->operation);
     at = put_uint(at, request->id);
     out->size = (size_t)(put_outgoing_map(at, &map) - out->data);
-    if (request->parts != NULL && !put_parts(request, out)) {
+    if (has_parts(request) && !put_parts(request, out)) {
         out->size = begin;
         return false;
     }

@@ -201,6 +201,10 @@ class CommandLine(unittest.TestCase):
         written = self.json("batch-write-item", "--request-items", json.dumps({"Batches": [
             {"PutRequest": {"Item": item}} for item in items] + [{"DeleteRequest": {"Key": {"p": {"S": "9"}}}}]}))
         self.assertEqual(written, {"UnprocessedItems": {}})
+        for verb, operation in (("batch-write-item", "BatchWriteItem"), ("batch-get-item", "BatchGetItem")):
+            self.refused(254, f"(ValidationException) when calling the {operation} operation: 1 validation error "
+                         "detected: Value '{}' at 'requestItems' failed to satisfy constraint: Member must have length "
+                         "greater than or equal to 1", verb, "--request-items", "{}")
         path = self.daemon.folder / "keys.json"
         path.write_text(json.dumps({"Batches": {"Keys": [{"p": {"S": "2"}}, {"p": {"S": "9"}}, {"p": {"S": "0"}}],
                                                 "ConsistentRead": True, "ProjectionExpression": "#p",

@@ -192,6 +192,7 @@ static const struct refusal refusals[] = {
     {"a parameter of another operation", "930101810800", STATUS_VALIDATION, WIRE_ANSWERED},
     {"a parameter that does not exist", "9301018118c3", STATUS_VALIDATION, WIRE_ANSWERED},
     {"a missing parameter", "93020180", STATUS_VALIDATION, WIRE_ANSWERED},
+    {"a batch that says nothing of its parts", "930d0180", STATUS_VALIDATION, WIRE_ANSWERED},
 };
 
 static void pack(const char *spaced_hex, struct buffer *out)
