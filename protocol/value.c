@@ -240,3 +240,8 @@ enum status value_normalize(struct value *value, struct error *error)
 {
     return normalize(value, 0, error);
 }
+
+enum status value_normalize_plain(struct value *value, struct error *error)
+{
+    return normalize(value, ITEM_DEPTH_MAX - PLAIN_DEPTH_MAX, error);
+}

@@ -40,6 +40,9 @@ struct attribute {
 enum {
     ITEM_SIZE_MAX = 409600, /* names and values; developer guide, quotas */
     ITEM_DEPTH_MAX = 32,    /* lists and maps in each other, the item itself included */
+    /* Ordinary JSON may tell an item as DynamoDB JSON, two levels for one, with something around.
+     */
+    PLAIN_DEPTH_MAX = 2 * ITEM_DEPTH_MAX + 16,
     ATTRIBUTE_NAME_MAX = 65535,
     PARTITION_KEY_MAX = 2048,
     SORT_KEY_MAX = 1024,
@@ -63,3 +66,5 @@ bool utf8_is_valid(struct bytes bytes);
  * set, a member of another type, invalid UTF-8, more than ITEM_DEPTH_MAX lists and maps in each
  * other (the value itself counts). */
 MUST_CHECK enum status value_normalize(struct value *value, struct error *error);
+/* The same for what is no item: up to PLAIN_DEPTH_MAX. */
+MUST_CHECK enum status value_normalize_plain(struct value *value, struct error *error);

@@ -15,7 +15,8 @@ static enum status read_tree(struct bytes text, bool is_plain, struct arena *are
     if (!is_read || status != STATUS_OK)
         return status;
     struct msgpack_cursor cursor = msgpack_cursor_of(packed);
-    return value_decode(&cursor, arena, out, error);
+    return is_plain ? value_decode_plain(&cursor, arena, out, error)
+                    : value_decode(&cursor, arena, out, error);
 }
 
 enum status json_to_item(struct bytes text, struct arena *arena, struct value *out,

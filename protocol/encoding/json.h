@@ -19,7 +19,7 @@ MUST_CHECK enum status json_to_item(struct bytes text, struct arena *arena, stru
 MUST_CHECK bool json_from_item(const struct value *item, int indent, struct buffer *out);
 
 /* Ordinary JSON without type members, for table definitions and figures: objects become M, arrays
- * L, strings S, numbers N, true and false BOOL, null NULL.
+ * L, strings S, numbers N, true and false BOOL, null NULL. Up to PLAIN_DEPTH_MAX levels.
  * text  one object; borrowed as long as the value
  * out   normalized map in the arena
  * Errors: STATUS_MALFORMED (not JSON, not an object), STATUS_VALIDATION, STATUS_NO_MEMORY. */

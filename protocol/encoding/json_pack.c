@@ -370,13 +370,13 @@ static bool end_packed(const struct json_reader *reader, const uint8_t *start, b
     return is_packed;
 }
 
-static bool read_map(struct json_reader *reader, enum json_wanted wanted, pack_fn pack,
+static bool read_map(struct json_reader *reader, enum json_wanted wanted, pack_fn pack, int depth,
                      struct bytes *out)
 {
     if (!json_need_room(reader))
         return false;
     const uint8_t *start = reader->out;
-    return end_packed(reader, start, pack_map(reader, wanted, pack, 0), out);
+    return end_packed(reader, start, pack_map(reader, wanted, pack, depth), out);
 }
 
 static bool read_one(struct json_reader *reader, pack_fn pack, struct bytes *out)
@@ -389,7 +389,7 @@ static bool read_one(struct json_reader *reader, pack_fn pack, struct bytes *out
 
 bool json_read_item(struct json_reader *reader, struct bytes *out)
 {
-    return read_map(reader, JSON_ITEM, pack_value, out);
+    return read_map(reader, JSON_ITEM, pack_value, 0, out);
 }
 
 bool json_read_value(struct json_reader *reader, struct bytes *out)
@@ -399,7 +399,7 @@ bool json_read_value(struct json_reader *reader, struct bytes *out)
 
 bool json_read_names(struct json_reader *reader, struct bytes *out)
 {
-    return read_map(reader, JSON_NAMES, pack_member_text, out);
+    return read_map(reader, JSON_NAMES, pack_member_text, 0, out);
 }
 
 bool json_read_plain(struct json_reader *reader, struct bytes *out)
@@ -409,5 +409,5 @@ bool json_read_plain(struct json_reader *reader, struct bytes *out)
 
 bool json_read_object(struct json_reader *reader, struct bytes *out)
 {
-    return read_map(reader, JSON_MAP, pack_plain, out);
+    return read_map(reader, JSON_MAP, pack_plain, ITEM_DEPTH_MAX - PLAIN_DEPTH_MAX, out);
 }

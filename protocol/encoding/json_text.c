@@ -3,7 +3,7 @@
 #include "protocol/encoding/json.h"
 #include "protocol/encoding/json_token.h"
 
-enum { DEPTH_MAX = ITEM_DEPTH_MAX + 4, NATURAL_DIGITS_MAX = 20 };
+enum { DEPTH_MAX = PLAIN_DEPTH_MAX, NATURAL_DIGITS_MAX = 20 };
 
 /* Inline: most pieces are a few bytes whose number the compiler knows. */
 static inline bool put(struct buffer *out, struct bytes bytes)

@@ -353,6 +353,18 @@ enum status value_decode(struct msgpack_cursor *cursor, struct arena *arena, str
     return status;
 }
 
+enum status value_decode_plain(struct msgpack_cursor *cursor, struct arena *arena,
+                               struct value *out, struct error *error)
+{
+    struct value value;
+    enum status status = decode(cursor, ITEM_DEPTH_MAX - PLAIN_DEPTH_MAX, arena, &value, error);
+    if (status == STATUS_OK)
+        status = value_normalize_plain(&value, error);
+    if (status == STATUS_OK)
+        *out = value;
+    return status;
+}
+
 /* ---- encoding ---- */
 
 static int append_packed(void *buffer, const char *data, size_t size)

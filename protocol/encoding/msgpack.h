@@ -161,6 +161,9 @@ MUST_CHECK bool msgpack_head_number(const struct msgpack_head *head, struct numb
  * (DynamoDB's texts) or STATUS_MALFORMED, STATUS_NO_MEMORY. */
 MUST_CHECK enum status value_decode(struct msgpack_cursor *cursor, struct arena *arena,
                                     struct value *out, struct error *error);
+/* The same for what is no item: up to PLAIN_DEPTH_MAX. */
+MUST_CHECK enum status value_decode_plain(struct msgpack_cursor *cursor, struct arena *arena,
+                                          struct value *out, struct error *error);
 
 /* Appends the canonical bytes of a normalized tree. False without memory; `out` then ends where it
  * did. */

@@ -195,6 +195,35 @@ class CommandLine(unittest.TestCase):
         self.refused(252, "--segment and --total-segments go together", "scan", "--table-name", "Scans",
                      "--segment", "0")
 
+    def test_an_item_nests_32_levels_however_it_comes(self):
+        def nested(key, levels):
+            value = {"S": "x"}
+            for _ in range(levels - 1):
+                value = {"L": [value]}
+            return {"p": {"S": key}, "a": value}
+        self.create("Nested")
+        puts = {"put-item": lambda item: ("--table-name", "Nested", "--item", json.dumps(item)),
+                "batch-write-item": lambda item: ("--request-items", json.dumps({"Nested": [{"PutRequest": {"Item": item}}]})),
+                "transact-write-items": lambda item: ("--transact-items", json.dumps([{"Put": {"TableName": "Nested",
+                                                                                               "Item": item}}]))}
+        for verb, words in puts.items():
+            self.mudax(verb, *words(nested(verb, 32)))
+            self.refused(252, "Nesting Levels have exceeded supported limits", verb, *words(nested(verb, 33)))
+        self.mudax("batch-write-item", "--cli-input-json", json.dumps({"RequestItems": {"Nested": [
+            {"PutRequest": {"Item": nested("input", 32)}}]}}))
+        path = self.daemon.folder / "nested.json"
+        for levels in (32, 33):
+            table = {"TableName": f"Nested{levels}", "KeyAttributes": {"PartitionKey": {"AttributeName": "p", "AttributeType": "S"}},
+                     "TableData": [nested("model", levels)]}
+            path.write_text(json.dumps({"DataModel": [table]}))
+            done = run("import", str(path), url=self.daemon.url)
+            self.assertEqual(done.returncode == 0, levels == 32, done.stderr)
+        for key in (*puts, "input"):
+            got = self.json("get-item", "--table-name", "Nested", "--key", json.dumps({"p": {"S": key}}))
+            self.assertEqual(got["Item"], nested(key, 32))
+        got = self.json("get-item", "--table-name", "Nested32", "--key", json.dumps({"p": {"S": "model"}}))
+        self.assertEqual(got["Item"], nested("model", 32))
+
     def test_a_batch_is_written_and_read(self):
         self.create("Batches")
         items = [{"p": {"S": str(number)}, "n": {"N": "1"}} for number in range(3)]

@@ -261,9 +261,36 @@ static void ordinary_text_has_every_digit(void **state)
     arena_deinit(&arena);
 }
 
+static void ordinary_json_nests_as_deep_as_an_item_told_by_it(void **state)
+{
+    (void)state;
+    for (int depth = PLAIN_DEPTH_MAX; depth <= PLAIN_DEPTH_MAX + 1; depth++) {
+        char text[8 + 2 * (PLAIN_DEPTH_MAX + 1)] = "{\"a\":";
+        struct arena arena;
+        struct buffer out = {0};
+        struct value value;
+        struct error error;
+        size_t lists = (size_t)depth - 1, head = strlen(text);
+        memset(text + head, '[', lists);
+        memset(text + head + lists, ']', lists);
+        memcpy(text + head + 2 * lists, "}", 2);
+        arena_init(&arena, NULL, 0, 1 << 20);
+        enum status status = json_to_plain(bytes_text(text), &arena, &value, &error);
+        assert_int_equal(status, depth == PLAIN_DEPTH_MAX ? STATUS_OK : STATUS_VALIDATION);
+        if (status == STATUS_OK) {
+            assert_true(json_from_plain(&value, 0, &out));
+            assert_int_equal(out.size, strlen(text));
+            assert_memory_equal(out.data, text, out.size);
+        }
+        buffer_deinit(&out);
+        arena_deinit(&arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ordinary_json_nests_as_deep_as_an_item_told_by_it),
         cmocka_unit_test(items_survive_the_way_through_json),
         cmocka_unit_test(the_text_is_dynamodbs),
         cmocka_unit_test(what_is_not_dynamodb_json_is_refused),
