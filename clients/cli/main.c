@@ -1,9 +1,12 @@
 /* main.c - verbs: one table, and what each of them does. */
+#include "clients/cli/explain.h"
 #include "clients/cli/export.h"
 #include "clients/cli/flags.h"
+#include "clients/cli/heat.h"
 #include "clients/cli/import.h"
 #include "clients/cli/output.h"
 #include "clients/cli/parts.h"
+#include "clients/cli/scan.h"
 #include "clients/cli/top.h"
 
 #include <stdio.h>
@@ -55,6 +58,8 @@ struct verb {
 static int run_import(struct mudax *db, const struct arguments *arguments);
 static int run_export(struct mudax *db, const struct arguments *arguments);
 static int run_top(struct mudax *db, const struct arguments *arguments);
+static int run_explain(struct mudax *db, const struct arguments *arguments);
+static int run_heat(struct mudax *db, const struct arguments *arguments);
 
 static const struct verb verbs[] = {
     {"ping", "Ping", "see whether the daemon answers", MUDAX_PING, .print = print_pong},
@@ -115,6 +120,19 @@ static const struct verb verbs[] = {
      MUDAX_PURGE, 0,
      TABLE | FLAG_BIT(FLAG_KEY) | FLAG_BIT(FLAG_PARTITION_KEY) | FLAG_BIT(FLAG_INDEX_NAME) | INPUT,
      .print = print_description},
+    {"explain", "Explain",
+     "what the cache makes of a read: GetItem (--key), Query or Scan; or of a write of --key", 0,
+     TABLE,
+     FLAG_BIT(FLAG_KEY) | FLAG_BIT(FLAG_WRITE) | FLAG_BIT(FLAG_JSON) | PAGE |
+         FLAG_BIT(FLAG_KEY_CONDITION_EXPRESSION) | FLAG_BIT(FLAG_SCAN_INDEX_FORWARD) |
+         FLAG_BIT(FLAG_SEGMENT) | FLAG_BIT(FLAG_TOTAL_SEGMENTS),
+     .run = run_explain},
+    {"heat", "DescribeHeat",
+     "how items and requests are spread over partitions; over groups of items (--by, --items)", 0,
+     0,
+     TABLE | FLAG_BIT(FLAG_BY) | FLAG_BIT(FLAG_ITEMS) | FLAG_BIT(FLAG_TOP) |
+         FLAG_BIT(FLAG_SECONDS) | FLAG_BIT(FLAG_TOTAL_SEGMENTS) | FLAG_BIT(FLAG_JSON),
+     .run = run_heat},
     {"top", "Stats", "the keys that are asked for most, and why reads are no hits", 0, 0,
      FLAG_BIT(FLAG_ONCE), .run = run_top},
     {"import", "BatchWriteItem", "tables of a NoSQL Workbench model, or items, one a line", 0, 0,
@@ -401,6 +419,50 @@ static int check_required(const struct verb *verb, const struct arguments *argum
     if (missing[0] == '\0')
         return 0;
     return report_usage("the following arguments are required: %s", missing);
+}
+
+static int run_explain(struct mudax *db, const struct arguments *arguments)
+{
+    const struct argument *of = arguments->of;
+    bool has_key = of[FLAG_KEY].is_given, is_query = of[FLAG_KEY_CONDITION_EXPRESSION].is_given;
+    struct verb as = {.operation = of[FLAG_WRITE].truth ? MUDAX_DELETE_ITEM
+                                   : has_key            ? MUDAX_GET_ITEM
+                                   : is_query           ? MUDAX_QUERY
+                                                        : MUDAX_SCAN};
+    struct mudax_request part = make_request(&as, arguments);
+    if (!read_words(arguments, &part))
+        return EXIT_USAGE;
+    if (of[FLAG_WRITE].truth && !has_key)
+        return report_usage("--write needs a --key");
+    if (has_key && is_query)
+        return report_usage("--key and --key-condition-expression: give one of them");
+    return explain(db, &part, of[FLAG_JSON].truth);
+}
+
+static int run_heat(struct mudax *db, const struct arguments *arguments)
+{
+    const struct argument *of = arguments->of;
+    struct heat_options options = {
+        .url = url_of(arguments),
+        .table_name = of[FLAG_TABLE_NAME].text,
+        .timeout_ms = timeout_of(arguments),
+        .seconds = of[FLAG_SECONDS].count,
+        .top = of[FLAG_TOP].count,
+        .segments = of[FLAG_TOTAL_SEGMENTS].count,
+        .by = of[FLAG_BY].text,
+        .by_key = of[FLAG_ITEMS].truth,
+        .is_json = of[FLAG_JSON].truth,
+    };
+    if (options.by != NULL && options.by_key)
+        return report_usage("--by and --items: give one of them");
+    if (options.top > HEAT_TOP_MAX || options.segments > SCAN_SEGMENTS_MAX)
+        return report_usage("--top is at most %d, --total-segments %d here", HEAT_TOP_MAX,
+                            SCAN_SEGMENTS_MAX);
+    if (options.by == NULL && !options.by_key)
+        return heat_partitions(db, &options);
+    if (options.table_name == NULL)
+        return report_usage("items are grouped of one table: --table-name");
+    return heat_groups(db, &options);
 }
 
 static int run_top(struct mudax *db, const struct arguments *arguments)

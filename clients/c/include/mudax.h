@@ -138,6 +138,10 @@ const char *mudax_number_text(const struct mudax_value *value, char out[MUDAX_NU
 bool mudax_as_int(const struct mudax_value *value, int64_t *out); /* an integer that fits [false] */
 bool mudax_truth(const struct mudax_value *value);                /* of BOOL [false] */
 
+/* What a map counts for as an item: names and values, by DynamoDB's rules, in bytes. 0: it is no
+ * map, or no memory. Source: developer guide, "DynamoDB item sizes and formats". */
+size_t mudax_item_size(const struct mudax_value *map);
+
 /* DynamoDB JSON of a map, {"id": {"N": "7"}}, both ways; and ordinary JSON, {"id": 7}, for
  * definitions and figures.
  * text    one object

@@ -390,6 +390,15 @@ bool mudax_truth(const struct mudax_value *value)
     return mudax_type(value) == MUDAX_BOOL && value_tree(value)->truth;
 }
 
+size_t mudax_item_size(const struct mudax_value *map)
+{
+    struct buffer packed = {0};
+    bool is_packed = mudax_type(map) == MUDAX_M && value_encode(value_tree(map), &packed);
+    size_t size = is_packed ? item_size(buffer_bytes(&packed)) : 0;
+    buffer_deinit(&packed);
+    return size;
+}
+
 /* ---- JSON ---- */
 
 static struct mudax_value *from_json(const char *text, size_t size, bool is_plain,

@@ -484,6 +484,128 @@ class CommandLine(unittest.TestCase):
         self.assertRegex(told, r"(?m)^ +[23]  item   purged +purge$")
         self.assertRegex(told, r"(?m)^REQUESTS/S +HITS  KIND   TABLE +KEY$")
 
+    def lines(self, *words):
+        """What `explain` says, by its titles."""
+        told, title = {}, None
+        for line in self.mudax("explain", *words).stdout.splitlines():
+            title = line[:12].strip() or title
+            told[title] = told[title] + " " + line[12:] if title in told else line[12:]
+        return told
+
+    def test_a_read_is_explained_and_what_a_write_would_drop(self):
+        self.create("explained", sort=True)
+        table, key = ("--table-name", "explained"), ("--key", '{"p": {"S": "a"}, "s": {"N": "1"}}')
+        told = self.lines(*table, *key)
+        self.assertEqual(told["request"], "GetItem of explained")
+        self.assertRegex(told["cached"], "^no, cold: ")
+        self.mudax("put-item", *table, "--item", '{"p": {"S": "a"}, "s": {"N": "1"}}')
+        told = self.lines(*table, *key)
+        self.assertRegex(told["cached"], r"^yes, for [0-9.]+(us|ms|s) now, in \d+ bytes$")
+        self.assertRegex(told["expires"], r"^in (300|299)\.\ds$")
+        self.assertEqual(told["dropped by"], "a write of this key")
+        self.assertRegex(self.lines(*table, *key, "--consistent-read")["cached"], "^never, consistent_read: ")
+        query = (*table, "--key-condition-expression", "p = :p AND s < :s", "--expression-attribute-values",
+                 '{":p": {"S": "a"}, ":s": {"N": "5"}}')
+        self.assertRegex(self.lines(*query)["cached"], "^no, cold: ")
+        self.mudax("query", *query)
+        told = self.lines(*query)
+        self.assertEqual((told["request"], told["cached"][:4]), ("Query of explained", "yes,"))
+        self.assertRegex(told["partition"], '^"a')
+        self.assertRegex(told["interval"], "^from .* to below ")
+        self.assertNotEqual(self.lines(*query, "--no-scan-index-forward")["cached"][:4], "yes,")
+        plain = self.json("explain", *query, "--json")
+        self.assertEqual((plain["Kind"], plain["Cacheable"], plain["Cached"]), ("page", True, True))
+        self.mudax("scan", *table)
+        self.assertEqual(self.lines(*table)["interval"], "all")
+        self.assertRegex(self.lines(*table)["cached"], "^yes, ")
+        self.assertRegex(self.lines(*table, "--write", *key)["would drop"], "^1 items and 2 pages of the table")
+        other = ("--key", '{"p": {"S": "a"}, "s": {"N": "7"}}')
+        self.assertEqual(self.json("explain", *table, "--write", *other, "--json"),
+                         {"Kind": "write", "Table": "explained", "Items": 0, "Pages": 1})
+        self.mudax("delete-item", *table, *key)
+        self.assertRegex(self.lines(*query)["cached"], "^no, delete: ")
+        self.refused(252, "--write needs a --key", "explain", *table, "--write")
+        self.refused(252, "give one of them", "explain", *query, *key)
+        self.refused(254, "(ResourceNotFoundException) when calling the Explain operation", "explain", "--table-name",
+                     "none")
+        self.refused(254, "(ValidationException) when calling the Explain operation", "explain", *table, "--key",
+                     '{"q": {"S": "a"}}')
+
+    def skewed(self, name):
+        """A table of 1,200 items; the sizes of all, by partition key."""
+        self.create(name, sort=True)
+        path, sizes = self.daemon.folder / "skewed.jsonl", {}
+        with open(path, "w") as out:
+            for number in range(1200):
+                key = "tenant#big" if number % 3 == 0 else f"user#{number}" if number % 3 == 1 else f"plain{number % 7}"
+                item = {"p": {"S": key}, "s": {"N": str(number + 1)}, "t": {"S": "x" * (number % 50)},
+                        "Type": {"S": "\u00e9" if number % 2 else "a\nb"}}
+                if number % 10 == 0:
+                    del item["Type"]
+                digits = str(number + 1).strip("0")
+                size = (1 + len(key) + 1 + (len(digits) + 1) // 2 + 1 + 1 + number % 50
+                        + (4 + len(item["Type"]["S"].encode()) if "Type" in item else 0))
+                sizes.setdefault(key, []).append((size, number))
+                out.write(json.dumps({"Item": item}) + "\n")
+        self.mudax("import", path, "--table-name", name)
+        return sizes
+
+    def test_heat_shows_partitions_and_names_skewed_groups(self):
+        sizes = self.skewed("heated")
+        table = ("--table-name", "heated")
+        bytes_of = {key: sum(size for size, _ in found) for key, found in sizes.items()}
+        told = self.json("heat", *table, "--items", "--top", "3", "--json")
+        largest = sorted(bytes_of, key=bytes_of.get, reverse=True)[:3]
+        self.assertEqual(told["Groups"], [{"Group": key, "Items": len(sizes[key]), "Bytes": bytes_of[key]} for key in largest])
+        self.assertEqual((told["By"], told["Items"], told["Bytes"], told["IsAllOfThem"]),
+                         ("p", 1200, sum(bytes_of.values()), False))
+        everything = self.json("heat", *table, "--items", "--top", "5000", "--total-segments", "3", "--json")
+        self.assertEqual({group["Group"]: group["Bytes"] for group in everything["Groups"]}, bytes_of)
+        self.assertTrue(everything["IsAllOfThem"])
+        prefixes = self.json("heat", *table, "--by", "key-prefix", "--json")["Groups"]
+        self.assertEqual({group["Group"]: group["Items"] for group in prefixes},
+                         {"tenant#": 400, "user#": 400, "(no #)": 400})
+        types = self.json("heat", *table, "--by", "Type", "--json")["Groups"]
+        self.assertEqual({group["Group"]: group["Items"] for group in types},
+                         {"\u00e9": 600, "a\\x0ab": 480, "(none)": 120})
+        lines = self.mudax("heat", *table, "--items", "--top", "1").stdout.splitlines()
+        self.assertRegex(lines[0], r"^heated by p: 1200 items, [0-9.]+ KB$")
+        self.assertRegex(lines[2], r"^ +400  33\.3% +[0-9.]+ KB +[0-9.]+%  tenant#big$")
+        self.assertEqual(lines[3], "and smaller ones")
+        heat = self.json("heat", *table, "--json")["Tables"]
+        self.assertEqual([place["Name"] for place in heat[0]["Heat"]], ["heated"])
+        partitions = heat[0]["Heat"][0]["Partitions"]
+        self.assertEqual((sum(part["Items"] for part in partitions), sum(part["Bytes"] for part in partitions)),
+                         (1200, sum(bytes_of.values())))
+        self.assertTrue(all(part["WriteUnitsPerSecond"] == 0 for part in partitions))
+        self.assertRegex(self.mudax("heat", *table).stdout,
+                         r"^heated, table: \d+ partitions, 1200 items, [0-9.]+ KB\n  PARTITION +ITEMS ")
+        self.assertIn("heated, table: ", self.mudax("heat").stdout)
+        self.refused(252, "--by and --items", "heat", *table, "--items", "--by", "Type")
+        self.refused(252, "of one table: --table-name", "heat", "--items")
+        self.refused(252, "--top is at most 100000", "heat", *table, "--items", "--top", "100001")
+        for words in (("heat",), ("heat", "--items")):
+            self.refused(254, "(ResourceNotFoundException) when calling the Describe", *words, "--table-name", "none")
+
+    def test_heat_shows_rates_and_hot_keys(self):
+        daemon = self.own_daemon()
+        mudax = lambda *words: run(*words, url=daemon.url)
+        mudax("create-table", "--table-name", "Rates", "--attribute-definitions", "AttributeName=p,AttributeType=S",
+              "--key-schema", "AttributeName=p,KeyType=HASH")
+        get = ("get-item", "--table-name", "Rates", "--key", '{"p": {"S": "hot"}}')
+        puts = json.dumps({"Rates": [{"PutRequest": {"Item": {"p": {"S": "hot"}, "n": {"S": "x" * 100000}}}}]})
+        heat = subprocess.Popen([MUDAX, "--url", daemon.url, "heat", "--seconds", "2", "--json"],
+                                stdout=subprocess.PIPE, text=True)
+        time.sleep(0.5)
+        for _ in range(5):
+            self.assertEqual(mudax("batch-write-item", "--request-items", puts).returncode, 0)
+            self.assertEqual(mudax(*get, "--consistent-read").returncode, 0)
+        told = json.loads(heat.communicate(timeout=30)[0])["Tables"][0]
+        used = [part for part in told["Heat"][0]["Partitions"] if part["WriteUnitsPerSecond"] > 0]
+        self.assertEqual(len(used), 1)
+        self.assertAlmostEqual(used[0]["WriteUnitsPerSecond"], 5 * 98 / 2, delta=60)
+        self.assertAlmostEqual(used[0]["ReadUnitsPerSecond"], 5 * 25 / 2, delta=20)
+
     def test_service_errors_are_the_aws_clis(self):
         self.create("Errors")
         self.refused(254, "\nAn error occurred (ValidationException) when calling the GetItem operation: "
@@ -516,7 +638,8 @@ class CommandLine(unittest.TestCase):
         for verb in ("ping", "create-table", "describe-table", "list-tables", "delete-table", "put-item",
                      "get-item", "delete-item", "update-item", "query", "scan", "batch-get-item", "batch-write-item",
                      "transact-get-items", "transact-write-items", "update-table", "update-time-to-live",
-                     "describe-time-to-live", "describe-heat", "purge", "stats", "top", "import", "export"):
+                     "describe-time-to-live", "tag-resource", "untag-resource", "list-tags-of-resource", "describe-heat",
+                     "purge", "stats", "explain", "heat", "top", "import", "export"):
             self.assertIn(f"  {verb} ", overview)
             self.assertIn("--url", self.mudax(verb, "help").stdout)
         self.assertIn("usage: mudax import FILE [options]", self.mudax("import", "help").stdout)

@@ -231,9 +231,25 @@ static void built_items_are_canonical_bytes(void **state)
     mudax_free(item);
 }
 
+static void items_have_dynamodbs_size(void **state)
+{
+    (void)state;
+    struct mudax_value *item = mudax_map(), *list = mudax_list();
+    (void)mudax_append(list, mudax_bool(true));
+    (void)mudax_append(list, mudax_string("\xc3\xa9"));
+    (void)mudax_put(item, "id", mudax_string("a"));    /* 2 + 1 */
+    (void)mudax_put(item, "n", mudax_number("-12.5")); /* 1 + 2 + 1 and a sign */
+    (void)mudax_put(item, "l", list);                  /* 1 + 3 + (1 + 1) + (1 + 2) */
+    assert_int_equal(mudax_item_size(item), 3 + 5 + 9);
+    assert_int_equal(mudax_item_size(mudax_get(item, "l")), 0);
+    assert_int_equal(mudax_item_size(NULL), 0);
+    mudax_free(item);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(items_have_dynamodbs_size),
         cmocka_unit_test(values_are_read_as_they_were_made),
         cmocka_unit_test(names_are_sorted_and_the_last_value_of_a_name_stays),
         cmocka_unit_test(sets_are_sorted_and_hold_a_member_once),
