@@ -2,6 +2,7 @@
  *
  * The cache over a backend that answers at once. Prints ns a hit, alone and beside a thread that
  * writes as fast as it can, round by round; the ratio of the two is performance row 21. */
+#include "bench/micro/instant.h"
 #include "cache/cache.h"
 
 #include <pthread.h>
@@ -13,8 +14,6 @@
 enum { ITEM_SIZE = 134, BATCH = 16, ROUNDS = 7, ROUND_HITS = 2000000 };
 
 static uint64_t item_count = 1000000;
-static const struct table the_table = {
-    .id = 1, .name = BYTES_LITERAL("bench"), .key = {.partition = {BYTES_LITERAL("p"), VALUE_S}}};
 
 static uint64_t now_ns(clockid_t clock)
 {
@@ -29,76 +28,6 @@ static _Noreturn void die(const char *what)
     exit(1);
 }
 
-/* ---- a backend that answers writes at once, and keeps none to read ---- */
-
-static struct backend_ops instant_ops;
-struct instant_lane {
-    struct lane lane;
-    struct lane_env env;
-};
-
-static enum status lane_open(struct backend *backend, const struct lane_env *env, struct lane **out)
-{
-    (void)backend;
-    struct instant_lane *lane = calloc(1, sizeof *lane);
-    if (lane == NULL)
-        return STATUS_NO_MEMORY;
-    lane->lane.ops = &instant_ops;
-    lane->env = *env;
-    *out = &lane->lane;
-    return STATUS_OK;
-}
-
-static void lane_close(struct lane **lane)
-{
-    free(*lane);
-    *lane = NULL;
-}
-
-static void nothing(struct lane *lane)
-{
-    (void)lane;
-}
-
-static const struct table *table(struct lane *lane, struct bytes name)
-{
-    (void)lane;
-    return bytes_equal(name, the_table.name) ? &the_table : NULL;
-}
-
-static enum submit submit(struct lane *base, struct call *call)
-{
-    struct instant_lane *lane = (struct instant_lane *)base;
-    struct reply *reply = &call->reply;
-    if (call->is_passing)
-        return SUBMIT_KEEP;
-    reply->touched = arena_alloc(call->arena, sizeof *reply->touched);
-    if (reply->touched == NULL ||
-        request_bind(&call->request, &the_table, call->arena, &reply->error) != STATUS_OK)
-        return call_fail(call, STATUS_NO_MEMORY);
-    *reply->touched = (struct touched){.table_id = the_table.id, .key = call->request.item_key};
-    reply->touched_count = 1;
-    lane->env.intent(lane->env.intent_arg, call);
-    reply->touched->is_image_known = true;
-    reply->touched->image = call->request.item;
-    reply->body = BYTES_LITERAL("\xc0");
-    return SUBMIT_DONE;
-}
-
-static void close_backend(struct backend **backend)
-{
-    *backend = NULL;
-}
-
-static struct backend_ops instant_ops = {.name = "instant",
-                                         .lane_open = lane_open,
-                                         .lane_close = lane_close,
-                                         .lane_begin = nothing,
-                                         .lane_end = nothing,
-                                         .table = table,
-                                         .submit = submit,
-                                         .close = close_backend};
-
 /* ---- requests ---- */
 
 struct client {
@@ -108,24 +37,10 @@ struct client {
     uint8_t memory[64 * 1024];
 };
 
-static void never(void *worker, struct task *task)
-{
-    (void)worker;
-    (void)task;
-}
-
-static void never_after(void *worker, uint64_t delay_us, struct task *task)
-{
-    (void)worker;
-    (void)delay_us;
-    (void)task;
-}
-
 static struct client *client_open(struct backend *cache, uint64_t seed)
 {
-    static const struct lane_env env = {.post = never, .after = never_after};
     struct client *client = calloc(1, sizeof *client);
-    if (client == NULL || cache->ops->lane_open(cache, &env, &client->lane) != STATUS_OK)
+    if (client == NULL || cache->ops->lane_open(cache, &instant_env, &client->lane) != STATUS_OK)
         exit(1);
     arena_init(&client->arena, client->memory, sizeof client->memory, 1 << 20);
     client->state = seed;
@@ -163,7 +78,7 @@ static void run_call(struct client *client, uint64_t key, bool is_write)
     struct call call = {.arena = &client->arena, .is_passing = !is_write, .now_us = 1000000};
     struct bytes bytes = bytes_of(map, write_map(map, key, is_write));
     call.request.operation = is_write ? OPERATION_PUT_ITEM : OPERATION_GET_ITEM;
-    call.request.table_name = the_table.name;
+    call.request.table_name = instant_table.name;
     call.request.key = is_write ? BYTES_NONE : bytes;
     call.request.item = is_write ? bytes : BYTES_NONE;
     reply_init(&call.reply);
@@ -227,8 +142,7 @@ int main(int argument_count, char **arguments)
 {
     if (argument_count > 1)
         item_count = strtoull(arguments[1], NULL, 10);
-    static struct backend instant = {&instant_ops};
-    struct backend *below = &instant;
+    struct backend *below = instant_backend(NULL);
     struct cache_options options = {.memory_bytes = 1ull << 30,
                                     .threads = 2,
                                     .seed = 7,

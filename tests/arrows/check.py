@@ -43,7 +43,7 @@ RULES = [
     ("bench/micro/floors.c", [], ["rocksdb/"]),
     ("bench/micro/engine.c", ["protocol/", "backend/engine/engine.h", "tests/support/session.h"],
      ["rocksdb/"]),
-    ("bench/micro/", ["protocol/", "backend/backend.h", "cache/cache.h"], []),
+    ("bench/micro/", ["protocol/", "backend/backend.h", "cache/cache.h", "bench/micro/"], []),
     ("bench/trace/", ["protocol/", "backend/backend.h", "cache/cache.h", "bench/trace/"], []),
 ]
 # Inside protocol/, the top level may not know how things are spelled on a wire.
