@@ -47,3 +47,12 @@ void cache_purge(struct backend *cache);
 /* Bounded housekeeping: expired entries, free memory, retired memory. One thread, a few times a
  * second. Returns true when there is more to do at once. */
 bool cache_housekeep(struct backend *cache, uint64_t now_us);
+
+/* One key of an item: its table's id, and its bytes as in struct item_key, borrowed. False: enough.
+ */
+typedef bool (*cache_key_fn)(void *arg, uint32_t table_id, struct bytes key);
+
+/* Calls `key`, under a lock of the cache's, for each item or absent item that has proved its use:
+ * that was hit since the policy looked at it last, or has lasted. Those hit most come first. Any
+ * thread, outside of a batch. */
+void cache_hot_keys(struct backend *cache, cache_key_fn key, void *arg);

@@ -179,7 +179,7 @@ static bool parse(struct config *config, const struct option_row *row, const cha
         free(*held);
         *held = strdup(text);
         ensure(*held != NULL);
-        return text[0] != '\0';
+        return strlen(text) >= row->least;
     case LIST:
         return parse_list(text, field(config, row));
     case KEYS:

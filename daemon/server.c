@@ -560,6 +560,10 @@ static bool start_workers(struct server *server)
                                              number == 0 ? server->config->expiry_interval : 0,
                                          .describe = describe,
                                          .arg = server};
+        if (number == 0 && server->config->warm_file[0] != '\0') {
+            options.warm_file = server->config->warm_file;
+            options.warm_rate = server->config->warm_rate;
+        }
         enum status status = worker_create(&options, &server->workers[number]);
         if (status != STATUS_OK) {
             log_failure("start_failed", status_text(status));

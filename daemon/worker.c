@@ -6,6 +6,7 @@
 #include "daemon/log.h"
 #include "daemon/mailbox.h"
 #include "daemon/upkeep.h"
+#include "daemon/warm.h"
 #include "protocol/ensure.h"
 
 #include <event2/event.h>
@@ -89,6 +90,7 @@ static void run_drain(struct task *task)
     free(drain);
     worker->is_draining = true;
     upkeep_stop(worker->upkeep);
+    warm_stop(worker->warm);
     struct timeval timeout = {.tv_sec = (time_t)(left_us / 1000000),
                               .tv_usec = (long)(left_us % 1000000)};
     (void)event_add(worker->stop_event, &timeout);
@@ -163,6 +165,8 @@ static void *run(void *arg)
     (void)pthread_setname_np(pthread_self(), name);
     forgo_what_costs();
     (void)event_base_loop(worker->base, EVLOOP_NO_EXIT_ON_EMPTY);
+    if (worker->warm != NULL)
+        warm_save(worker->warm);
     return NULL;
 }
 
@@ -170,10 +174,12 @@ static void destroy(struct worker **worker)
 {
     struct worker *w = *worker;
     upkeep_stop(w->upkeep);
+    warm_stop(w->warm);
     if (w->lane != NULL)
         w->lane->ops->lane_close(&w->lane);
     delay_destroy(&w->delay); /* runs what waits, the upkeep too */
     upkeep_destroy(&w->upkeep);
+    warm_destroy(&w->warm);
     mailbox_destroy(&w->mailbox);
     if (w->flush_event != NULL)
         event_free(w->flush_event);
@@ -229,6 +235,10 @@ static enum status create_parts(struct worker *worker)
     if (status == STATUS_OK && worker->options.upkeep_ms != 0) {
         worker->upkeep = upkeep_create(worker, worker->options.upkeep_ms);
         status = worker->upkeep == NULL ? STATUS_NO_MEMORY : STATUS_OK;
+    }
+    if (status == STATUS_OK && worker->options.warm_file != NULL) {
+        worker->warm = warm_create(worker, worker->options.warm_file, worker->options.warm_rate);
+        status = worker->warm == NULL ? STATUS_NO_MEMORY : STATUS_OK;
     }
     return status;
 }

@@ -33,6 +33,8 @@ struct worker_options {
     struct backend *backend; /* caller's, outlives the worker */
     struct limits *limits;   /* caller's */
     uint64_t upkeep_ms;      /* it does the upkeep, with looks at items that far apart; 0: no */
+    const char *warm_file;   /* it does the warm start; NULL: no */
+    uint64_t warm_rate;      /* keys a second */
     /* Appends the body of a reply to Stats. Worker's thread. False without memory. */
     bool (*describe)(void *arg, struct buffer *body);
     void *arg;
@@ -85,6 +87,7 @@ struct worker {
     struct connection *dirty;       /* replies to be sent at the end of this turn */
     struct event *flush_event, *stop_event;
     struct upkeep *upkeep; /* NULL: another worker's */
+    struct warm *warm;     /* likewise */
     size_t parked;         /* calls not completed yet, detached ones too */
     bool is_draining;
     uint64_t now_us;     /* when the current batch was read */

@@ -537,6 +537,47 @@ static void half_of_all_may_expire_at_once(void **state)
     rig_close(&rig);
 }
 
+struct hot_keys {
+    unsigned count, wanted;
+    bool is_often[64];
+};
+
+static bool take_hot_key(void *arg, uint32_t table_id, struct bytes key)
+{
+    struct hot_keys *keys = arg;
+    unsigned number = 0;
+    (void)table_id;
+    for (size_t i = 0; i < key.size; i++)
+        if (key.data[i] >= '0' && key.data[i] <= '9')
+            number = number * 10 + (unsigned)(key.data[i] - '0');
+    keys->is_often[keys->count++] = number >= 1000;
+    return keys->count < keys->wanted;
+}
+
+static void keys_of_items_come_by_use(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct hot_keys keys = {.wanted = 64};
+    rig_open(&rig, 2 << 20);
+    for (uint64_t i = 0; i < 10; i++)
+        for (int time = 0; time < 2; time++)
+            (void)rig_get(&rig, i, body_of(200));
+    for (uint64_t i = 1000; i < 1010; i++)
+        for (int time = 0; time < 4; time++)
+            (void)rig_get(&rig, i, body_of(200));
+    (void)rig_query(&rig, 1, body_of(200)); /* pages are not told of */
+    cache_hot_keys(rig.backend, take_hot_key, &keys);
+    assert_int_equal(keys.count, 20);
+    for (unsigned i = 0; i < 20; i++)
+        assert_int_equal(keys.is_often[i], i < 10);
+    keys.count = 0;
+    keys.wanted = 3;
+    cache_hot_keys(rig.backend, take_hot_key, &keys);
+    assert_int_equal(keys.count, 3);
+    rig_close(&rig);
+}
+
 static void age_is_kept_over_the_wrap_of_the_clock(void **state)
 {
     (void)state;
@@ -628,6 +669,7 @@ int main(void)
         cmocka_unit_test(what_a_closed_lane_retired_is_freed_by_housekeeping),
         cmocka_unit_test(an_idle_lane_frees_what_it_retired),
         cmocka_unit_test(half_of_all_may_expire_at_once),
+        cmocka_unit_test(keys_of_items_come_by_use),
         cmocka_unit_test(age_is_kept_over_the_wrap_of_the_clock),
         cmocka_unit_test(opening_fails_cleanly_without_memory),
         cmocka_unit_test(reads_are_served_whatever_allocation_fails),
