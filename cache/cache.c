@@ -25,7 +25,7 @@ enum {
     FREE_DELAY_US = 1000,  /* until an idle lane looks again for what waits to be freed */
     TIMER_STEP_US = 10 * 1000,
     LANES_KEPT = 4, /* lanes, beyond one a thread, for which memory is kept back */
-    POLICIES_KEPT_BYTES = 8 * 1024,
+    POLICIES_KEPT_BYTES = 16 * 1024,
     FLOOR_PERCENT = 10,
     NEGATIVE_PERCENT = 10,
     DEFERRED_PERCENT = 4,
@@ -309,22 +309,86 @@ void cache_purge(struct backend *backend)
     mutex_unlock(&cache->house_lock);
 }
 
-void cache_policy_set(struct backend *backend, const struct cache_policy *policy)
+/* The number of a policy's name, which is given one if need be; CACHE_POLICIES_MAX: there are none
+ * left. Under house_lock. */
+static unsigned policy_number(struct cache *cache, struct bytes name)
+{
+    unsigned used = cache_policy_count(cache);
+    for (unsigned i = 0; i < used; i++)
+        if (bytes_equal(bytes_text(cache->policy_names[i]), name))
+            return i;
+    if (used == CACHE_POLICIES_MAX)
+        return used;
+    memcpy(cache->policy_names[used], name.data, name.size);
+    atomic_store_explicit(&cache->policy_count, used + 1, memory_order_release);
+    return used;
+}
+
+static enum status number_policies(struct cache *cache, const struct cache_policies *policies,
+                                   unsigned numbers[CACHE_POLICIES_MAX], struct error *error)
+{
+    if (cache_policy_count(cache) == 0)
+        (void)policy_number(cache, BYTES_LITERAL("default"));
+    for (size_t i = 0; i < policies->rule_count; i++) {
+        struct bytes name = policies->rules[i].name;
+        ensure(name.size > 0 && name.size <= CACHE_POLICY_NAME_MAX);
+        if (i < CACHE_POLICIES_MAX)
+            numbers[i] = policy_number(cache, name);
+        if (i == CACHE_POLICIES_MAX || numbers[i] == CACHE_POLICIES_MAX)
+            return error_set(error, STATUS_VALIDATION,
+                             "policies can have %d names until a restart, \"default\" included",
+                             (int)CACHE_POLICIES_MAX);
+    }
+    return STATUS_OK;
+}
+
+/* What a generation that comes round again has left must not be taken for its new one's. */
+static void forget_generation(struct cache *cache, const struct rules *rules,
+                              const struct rules *before)
+{
+    if (rules->generation != before->generation && ++cache->rule_changes >= RULE_GENERATIONS)
+        purge_generation(cache, cache->house, rules->generation);
+}
+
+static bool keeps_nothing(const struct rules *rules)
+{
+    bool is_kept = rules->keeps_pages;
+    for (unsigned i = 0; i < CACHE_POLICIES_MAX; i++)
+        is_kept = is_kept || policy_keeps(&rules->policies[i], ENTRY_ITEM);
+    return !is_kept;
+}
+
+static struct rules *rules_make(struct cache *cache, const struct cache_policies *policies,
+                                const unsigned *numbers)
+{
+    void *block = reclaim_heap_alloc(&cache->memory, rules_size(policies));
+    return block == NULL ? NULL : rules_build(block, policies, numbers, atomic_load(&cache->rules));
+}
+
+enum status cache_policies_set(struct backend *backend, const struct cache_policies *policies,
+                               struct error *error)
 {
     struct cache *cache = of(backend);
-    struct cache_policy *next = NULL;
+    unsigned numbers[CACHE_POLICIES_MAX];
     mutex_lock(&cache->house_lock);
-    /* Room is kept back for dozens, so this fails only when the system has no memory at all. */
-    next = reclaim_heap_alloc(&cache->memory, sizeof *next);
-    ensure(next != NULL);
-    *next = *policy;
-    reclaim_begin(cache->house);
-    struct cache_policy *old = atomic_exchange_explicit(&cache->policy, next, memory_order_acq_rel);
-    reclaim_heap(cache->house, old);
-    reclaim_end(cache->house);
-    if (!policy->is_enabled)
-        purge_table(cache, cache->house, 0, SHARD_PURGED);
+    reclaim_poll(cache->house, HOUSE_FREE_MAX); /* those before */
+    enum status status = number_policies(cache, policies, numbers, error);
+    struct rules *next = status == STATUS_OK ? rules_make(cache, policies, numbers) : NULL;
+    if (status == STATUS_OK && next == NULL)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory in the cache for its policies");
+    if (status == STATUS_OK) {
+        struct rules *old = atomic_load(&cache->rules);
+        forget_generation(cache, next, old);
+        bool is_off = keeps_nothing(next);
+        reclaim_begin(cache->house);
+        atomic_store_explicit(&cache->rules, next, memory_order_release);
+        reclaim_heap(cache->house, old);
+        reclaim_end(cache->house);
+        if (is_off)
+            purge_table(cache, cache->house, 0, SHARD_PURGED);
+    }
     mutex_unlock(&cache->house_lock);
+    return status;
 }
 
 /* Frees for closed lanes what they left. */
@@ -400,6 +464,7 @@ static void free_lanes(struct cache *cache)
         struct cache_lane *lane = cache->closed;
         cache->closed = lane->next;
         misses_deinit(&lane->misses, &cache->memory);
+        tallies_deinit(&lane->tallies, &cache->memory);
         hot_deinit(&lane->hot, &cache->memory);
         memory_heap_free(&cache->memory, lane, sizeof *lane);
     }
@@ -421,9 +486,9 @@ static void cache_close(struct backend **closing)
         shard_close(&cache->shards[i]);
     free(cache->shards);
     index_close(&cache->index);
-    struct cache_policy *policy = atomic_load(&cache->policy);
-    if (policy != NULL)
-        reclaim_heap_free(&cache->memory, policy);
+    struct rules *rules = atomic_load(&cache->rules);
+    if (rules != NULL)
+        reclaim_heap_free(&cache->memory, rules);
     memory_close(&cache->memory);
     if (cache->below != NULL)
         cache->below->ops->close(&cache->below);
@@ -488,13 +553,22 @@ static enum status open_parts(struct cache *cache, const struct cache_options *o
     for (uint32_t i = 0; i < cache->shard_count; i++)
         if (!shard_open(&cache->shards[i], &shard_options))
             return STATUS_NO_MEMORY;
-    struct cache_policy *policy = reclaim_heap_alloc(&cache->memory, sizeof *policy);
-    if (policy == NULL)
-        return STATUS_NO_MEMORY;
-    *policy = options->policy;
-    atomic_init(&cache->policy, policy);
     cache->house = reclaimer_get(cache);
     return cache->house == NULL ? STATUS_NO_MEMORY : STATUS_OK;
+}
+
+static enum status open_policies(struct cache *cache, const struct cache_policies *policies,
+                                 struct error *error)
+{
+    unsigned numbers[CACHE_POLICIES_MAX];
+    enum status status = number_policies(cache, policies, numbers, error);
+    if (status != STATUS_OK)
+        return status;
+    struct rules *rules = rules_make(cache, policies, numbers);
+    if (rules == NULL)
+        return error_set(error, STATUS_NO_MEMORY, "no memory in the cache for its policies");
+    atomic_init(&cache->rules, rules);
+    return STATUS_OK;
 }
 
 enum status cache_open(const struct cache_options *options, struct backend **below,
@@ -518,11 +592,14 @@ enum status cache_open(const struct cache_options *options, struct backend **bel
     hash_secret_init(&cache->secret, options->seed);
     ck_epoch_init(&cache->epoch);
     enum status status = open_parts(cache, options);
+    if (status != STATUS_OK)
+        (void)error_set(error, status, "no memory for a cache of %zu bytes", options->memory_bytes);
+    else
+        status = open_policies(cache, &options->policies, error);
     if (status != STATUS_OK) {
         struct backend *half = &cache->backend;
         cache_close(&half);
-        return error_set(error, status, "no memory for a cache of %zu bytes",
-                         options->memory_bytes);
+        return status;
     }
     cache->reserve_bytes = options->memory_bytes / 100;
     if (cache->reserve_bytes < 2 * cache->memory.run_size)

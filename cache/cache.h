@@ -8,12 +8,39 @@
 
 #include "backend/backend.h"
 
-/* Lives as long as the process sees fit; published whole by cache_policy_set(). */
+/* What is kept, and for how long. */
 struct cache_policy {
     bool is_enabled;       /* false: look-ups and fills are bypassed, writes still invalidate */
     uint32_t item_ttl_ms;  /* 0: until written or evicted */
     uint32_t query_ttl_ms; /* 0: queries are not cached */
     uint32_t negative_ttl_max_ms; /* absent items: the item TTL, at most this */
+    bool is_without_items;        /* queries only */
+};
+
+enum {
+    CACHE_POLICIES_MAX = 64, /* names that a cache has ever been given, "default" included */
+    CACHE_POLICY_NAME_MAX = 32,
+};
+
+/* A policy of its own for what fits all that is given. Texts with a * at their end stand for
+ * everything that begins so; others are meant exactly. Keys: of type S as they are, N as a number,
+ * B in base64; only those of type S can begin with something. */
+struct cache_rule {
+    struct bytes name;  /* shown with its figures; 1..CACHE_POLICY_NAME_MAX */
+    struct bytes table; /* each text: not given: any */
+    struct bytes index; /* only pages of this index; not given: the table, and, without keys, all
+                           its indexes */
+    struct bytes partition_key, sort_key; /* the index's, where there is one. A page fits when all
+                                             that it may show does */
+    struct bytes attribute, value;        /* items only: this attribute is the string `value` */
+    struct cache_policy policy;
+};
+
+/* The first rule that fits counts, else the default. */
+struct cache_policies {
+    struct cache_policy fallback; /* "default" */
+    const struct cache_rule *rules;
+    size_t rule_count;
 };
 
 /* Whose place is taken: policy_NAME.c. */
@@ -27,19 +54,24 @@ struct cache_options {
     uint64_t now_us;      /* monotonic; ages count from here */
     uint32_t waiters_max; /* joined to one flight; beyond it: pass through */
     enum cache_eviction eviction;
-    struct cache_policy policy;
+    struct cache_policies policies;
 };
 
 enum { CACHE_MEMORY_MIN = 1 << 20 };
 
 /* below  passes: closed with the cache
- * Errors: STATUS_VALIDATION (memory_bytes too small), STATUS_NO_MEMORY. */
+ * Errors: STATUS_VALIDATION (memory_bytes too small; as cache_policies_set), STATUS_NO_MEMORY. */
 MUST_CHECK enum status cache_open(const struct cache_options *options, struct backend **below,
                                   struct backend **out, struct error *error);
 
-/* Publishes another policy; takes effect for requests that begin afterwards. Turning the cache off
- * purges it. Any thread with a lane closed or outside of a batch. */
-void cache_policy_set(struct backend *cache, const struct cache_policy *policy);
+/* Publishes other policies; they count for requests that begin afterwards, and for what is cached
+ * already when it is asked for. Names keep their figures. Turning the cache off purges it. Any
+ * thread with a lane closed or outside of a batch.
+ * Errors: STATUS_VALIDATION (more names than CACHE_POLICIES_MAX), STATUS_NO_MEMORY; the policies
+ * before then stay. */
+MUST_CHECK enum status cache_policies_set(struct backend *cache,
+                                          const struct cache_policies *policies,
+                                          struct error *error);
 
 /* Forgets everything; when it returns no later read shows what was cached before. Any thread. */
 void cache_purge(struct backend *cache);

@@ -5,7 +5,9 @@
 
 #include "cache/cache.h"
 #include "cache/hot.h"
+#include "cache/rules.h"
 #include "cache/shard.h"
+#include "cache/tally.h"
 #include "protocol/hash.h"
 
 struct counters {
@@ -43,7 +45,10 @@ struct cache {
     uint32_t waiters_max;
 
     /* Published: replaced under house_lock, read inside an epoch section. */
-    _Atomic(struct cache_policy *) policy;
+    _Atomic(struct rules *) rules;
+    /* Published with release: names are only added, under house_lock. */
+    char policy_names[CACHE_POLICIES_MAX][CACHE_POLICY_NAME_MAX + 1];
+    atomic_uint policy_count;
 
     struct memory memory; /* its own locks and atomics */
     ck_epoch_t epoch;
@@ -59,7 +64,7 @@ struct cache {
     /* Guarded by house_lock. */
     struct mutex house_lock;
     struct reclaimer *house; /* of whoever has no lane: housekeeping, purge, policy */
-    uint32_t house_shard;
+    uint32_t house_shard, rule_changes;
     uint64_t lag_since_us;
 
     /* Guarded by unknown_lock. */
@@ -99,6 +104,7 @@ struct cache_lane {
 
     struct counters counters; /* written by this thread only */
     struct misses misses;     /* likewise */
+    struct tallies tallies;   /* likewise */
     struct hot hot;
 };
 
@@ -125,22 +131,15 @@ static inline struct shard *cache_shard(const struct cache *cache, uint32_t hash
 }
 
 /* Inside a section; valid until it ends. */
-static inline const struct cache_policy *cache_policy(const struct cache *cache)
+static inline const struct rules *cache_rules(const struct cache *cache)
 {
-    return atomic_load_explicit((_Atomic(struct cache_policy *) *)&cache->policy,
-                                memory_order_acquire);
+    return atomic_load_explicit((_Atomic(struct rules *) *)&cache->rules, memory_order_acquire);
 }
 
-/* 0: no end. */
-static inline uint32_t cache_ttl_ms(const struct cache_policy *policy, enum expiry_kind kind)
+/* How many policies have names. */
+static inline unsigned cache_policy_count(const struct cache *cache)
 {
-    if (kind == EXPIRY_PAGES)
-        return policy->query_ttl_ms;
-    if (kind == EXPIRY_ITEMS)
-        return policy->item_ttl_ms;
-    return policy->item_ttl_ms != 0 && policy->item_ttl_ms < policy->negative_ttl_max_ms
-               ? policy->item_ttl_ms
-               : policy->negative_ttl_max_ms;
+    return atomic_load_explicit((atomic_uint *)&cache->policy_count, memory_order_acquire);
 }
 
 static inline bool cache_is_quiet(const struct cache *cache, uint64_t now_us)

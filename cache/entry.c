@@ -79,7 +79,7 @@ size_t entry_size_needed(const struct memory *memory, const struct entry_source 
 static struct split split_of_entry(const struct memory *memory, const struct entry *entry)
 {
     size_t head_size = ENTRY_HEADER + (size_t)entry->key_size + front_size(entry);
-    return split_of(memory, head_size, entry->value_size);
+    return split_of(memory, head_size, entry_value_size(entry));
 }
 
 size_t entry_size(const struct memory *memory, const struct entry *entry)
@@ -179,7 +179,9 @@ struct entry *entry_make(struct memory *memory, const struct entry_source *sourc
     entry->hash = probe->hash;
     entry->stored_ms = source->stored_ms;
     entry->queue_next = entry->queue_prev = entry->expiry_next = entry->expiry_prev = 0;
-    entry->value_size = (uint32_t)source->body.size;
+    atomic_store_explicit(&entry->size_and_tag,
+                          (uint32_t)source->body.size | (uint32_t)source->tag << ENTRY_TAG_SHIFT,
+                          memory_order_relaxed);
     entry->key_size = probe->key_size;
     entry->priority = 0;
     atomic_store_explicit(&entry->counter, 0, memory_order_relaxed);
@@ -212,7 +214,9 @@ struct entry *entry_move(struct memory *memory, const struct entry *entry)
     copy->queue_prev = entry->queue_prev;
     copy->expiry_next = entry->expiry_next;
     copy->expiry_prev = entry->expiry_prev;
-    copy->value_size = entry->value_size;
+    atomic_store_explicit(&copy->size_and_tag,
+                          atomic_load_explicit(&entry->size_and_tag, memory_order_relaxed),
+                          memory_order_relaxed);
     copy->key_size = entry->key_size;
     copy->priority = entry->priority;
     atomic_store_explicit(&copy->counter, (unsigned char)entry_counter(entry),
@@ -311,16 +315,17 @@ void entry_mark_retired(struct memory *memory, struct entry *entry)
 static struct bytes body_in_head(const struct memory *memory, const struct entry *entry)
 {
     if (LIKELY(!(entry_flags(entry) & SLOT_LARGE)))
-        return bytes_of(front_of(entry) + front_size(entry), entry->value_size);
+        return bytes_of(front_of(entry) + front_size(entry), entry_value_size(entry));
     return bytes_of((const uint8_t *)(chunks_of(entry) + 1), split_of_entry(memory, entry).in_head);
 }
 
 struct bytes entry_body(const struct memory *memory, const struct entry *entry, struct arena *arena)
 {
     struct bytes head = body_in_head(memory, entry);
-    if (LIKELY(head.size == entry->value_size))
+    size_t size = entry_value_size(entry);
+    if (LIKELY(head.size == size))
         return head;
-    uint8_t *copy = arena_alloc(arena, entry->value_size);
+    uint8_t *copy = arena_alloc(arena, size);
     if (copy == NULL)
         return BYTES_NONE;
     size_t room = chunk_room(memory), done = head.size;
@@ -328,17 +333,17 @@ struct bytes entry_body(const struct memory *memory, const struct entry *entry, 
         memcpy(copy, head.data, done);
     for (uint32_t handle = first_chunk(entry); handle != 0;) {
         const struct chunk *chunk = memory_at(memory, handle);
-        size_t part = entry->value_size - done < room ? entry->value_size - done : room;
+        size_t part = size - done < room ? size - done : room;
         memcpy(copy + done, chunk->data, part);
         done += part;
         handle = next_chunk(chunk);
     }
-    return bytes_of(copy, entry->value_size);
+    return bytes_of(copy, size);
 }
 
 bool entry_body_equals(const struct memory *memory, const struct entry *entry, struct bytes body)
 {
-    if (entry->value_size != body.size)
+    if (entry_value_size(entry) != body.size)
         return false;
     struct bytes head = body_in_head(memory, entry);
     if (head.size != 0 && memcmp(head.data, body.data, head.size) != 0)

@@ -1,9 +1,9 @@
 /* entry.h - what is cached: an immutable reply with its key, in slots of the cache's memory.
  *
- * An entry never changes after it was published but for the counter, the flags and what only the
- * shard's writer looks at (links, priority). A key begins with its kind and the table's id. A value
- * that does not fit the largest slot ends in a list of chunks.
- * Threads: made by one, published under its shard's lock, read inside epoch sections. */
+ * An entry never changes after it was published but for the counter, the flags, the tag and what
+ * only the shard's writer looks at (links, priority). A key begins with its kind and the table's
+ * id. A value that does not fit the largest slot ends in a list of chunks. Threads: made by one,
+ * published under its shard's lock, read inside epoch sections. */
 #pragma once
 
 #include "cache/memory.h"
@@ -20,6 +20,8 @@ enum {
     ENTRY_KEY_PREFIX = 5, /* kind, table id */
     ENTRY_KEY_MAX = UINT16_MAX,
     ENTRY_VALUE_MAX = (1 << 23) - 1, /* far above the 1 MB of a page */
+    ENTRY_TAG_SHIFT = 23,
+    ENTRY_TAGS = 1 << (32 - ENTRY_TAG_SHIFT),
 };
 
 struct entry {
@@ -32,7 +34,7 @@ struct entry {
         };
         ck_epoch_entry_t retired; /* takes the links' place */
     };
-    uint32_t value_size; /* of the body */
+    _Atomic(uint32_t) size_and_tag; /* of the body; whose it is: rules.h. Relaxed */
     uint16_t key_size;
     atomic_uchar flags;   /* enum slot_flag */
     atomic_uchar counter; /* the only byte that readers write */
@@ -70,6 +72,7 @@ struct entry_source {
     struct bytes body;
     bool is_negative;
     uint32_t stored_ms;
+    unsigned tag;
     /* Pages. */
     uint32_t count, read_bytes;
     struct key_interval interval;
@@ -88,6 +91,24 @@ static inline uint32_t entry_table_id(const struct entry *entry)
     uint32_t id;
     memcpy(&id, entry->key + 1, sizeof id);
     return id;
+}
+
+static inline size_t entry_value_size(const struct entry *entry)
+{
+    return atomic_load_explicit((_Atomic(uint32_t) *)&entry->size_and_tag, memory_order_relaxed) &
+           ENTRY_VALUE_MAX;
+}
+
+static inline unsigned entry_tag(const struct entry *entry)
+{
+    return atomic_load_explicit((_Atomic(uint32_t) *)&entry->size_and_tag, memory_order_relaxed) >>
+           ENTRY_TAG_SHIFT;
+}
+
+static inline void entry_tag_set(struct entry *entry, unsigned tag)
+{
+    uint32_t both = (uint32_t)entry_value_size(entry) | (uint32_t)tag << ENTRY_TAG_SHIFT;
+    atomic_store_explicit(&entry->size_and_tag, both, memory_order_relaxed);
 }
 
 static inline unsigned entry_flags(const struct entry *entry)

@@ -10,7 +10,7 @@
 enum expiry_kind { EXPIRY_ITEMS, EXPIRY_NEGATIVES, EXPIRY_PAGES };
 enum { EXPIRY_KINDS = 3 };
 
-/* Entries older than this go whatever their TTL: ages are kept modulo 2^32 milliseconds. */
+/* Entries older than this go whatever their policy: ages are kept modulo 2^32 milliseconds. */
 enum { AGE_MAX_MS = 24 * 24 * 3600 * 1000 };
 
 struct expiry_list {
@@ -31,11 +31,10 @@ static inline uint32_t entry_age_ms(const struct entry *entry, uint32_t now_ms)
     return age > 0 ? (uint32_t)age : 0;
 }
 
-/* ttl_ms  0: no end but AGE_MAX_MS */
-static inline bool expiry_is_due(const struct entry *entry, uint32_t ttl_ms, uint32_t now_ms)
+/* due_ms  at most AGE_MAX_MS */
+static inline bool expiry_is_due(const struct entry *entry, uint32_t due_ms, uint32_t now_ms)
 {
-    uint32_t age = entry_age_ms(entry, now_ms);
-    return age >= AGE_MAX_MS || (ttl_ms != 0 && age >= ttl_ms);
+    return entry_age_ms(entry, now_ms) >= due_ms;
 }
 
 void expiry_push(struct expiry_list *list, const struct memory *memory, struct entry *entry);

@@ -65,19 +65,36 @@ static void tell_missing(struct told *told, struct cache *cache, const struct en
     add_text(told, "Because", bytes_text(miss_reason_name(reason)));
 }
 
+/* By the entry if it is there, else as far as the key tells. In a section. */
+static unsigned policy_of(const struct rules *rules, const struct memory *memory,
+                          const struct request *part, const struct entry *entry,
+                          struct arena *arena)
+{
+    struct rule_subject subject = rule_subject_of(part);
+    struct rule_fit fit = rules_fit(rules, &subject);
+    if (entry != NULL && rules_number(rules, entry) < CACHE_POLICIES_MAX)
+        return rules_number(rules, entry);
+    return tag_policy(entry != NULL ? rules_tag_entry(rules, &fit, memory, entry, arena)
+                                    : rules_tag(rules, &fit, BYTES_NONE));
+}
+
 /* Whether it is there now, and why not. */
-static void tell_cached(struct told *told, struct cache_lane *lane, const struct entry *probe,
-                        uint64_t now_us)
+static void tell_cached(struct told *told, struct cache_lane *lane, const struct call *call,
+                        const struct request *part, const struct entry *probe)
 {
     struct cache *cache = lane->cache;
-    uint32_t now_ms = cache_now_ms(cache, now_us);
+    uint32_t now_ms = cache_now_ms(cache, call->now_us);
     reclaim_begin(lane->reclaimer);
+    const struct rules *rules = cache_rules(cache);
     const struct entry *entry = index_get(&cache->index, probe);
-    uint32_t ttl_ms = entry == NULL ? 0 : cache_ttl_ms(cache_policy(cache), expiry_kind(entry));
-    bool is_there = entry != NULL, is_due = is_there && expiry_is_due(entry, ttl_ms, now_ms);
+    unsigned policy = policy_of(rules, &cache->memory, part, entry, call->arena);
+    enum expiry_kind kind = entry == NULL ? EXPIRY_ITEMS : expiry_kind(entry);
+    bool is_there = entry != NULL;
+    bool is_due = is_there && expiry_is_due(entry, rules->due_ms[policy][kind], now_ms);
     if (is_there && !is_due)
-        tell_entry(told, cache, entry, ttl_ms, now_ms);
+        tell_entry(told, cache, entry, policy_ttl_ms(&rules->policies[policy], kind), now_ms);
     reclaim_end(lane->reclaimer);
+    add_text(told, "Policy", bytes_text(cache->policy_names[policy]));
     add_truth(told, "Cached", is_there && !is_due);
     if (!is_there || is_due)
         tell_missing(told, cache, probe, is_due);
@@ -92,7 +109,7 @@ static bool tell_item(struct told *told, struct cache_lane *lane, const struct c
         item_probe(lane->cache, NULL, call->arena, part->table->id, part->item_key);
     if (probe == NULL)
         return false;
-    tell_cached(told, lane, probe, call->now_us);
+    tell_cached(told, lane, call, part, probe);
     return true;
 }
 
@@ -113,31 +130,34 @@ static bool tell_page(struct told *told, struct cache_lane *lane, const struct c
     const struct entry *probe = page_probe_make(lane->cache, call->arena, part, &partition);
     if (probe == NULL)
         return false;
-    tell_cached(told, lane, probe, call->now_us);
+    tell_cached(told, lane, call, part, probe);
     return true;
 }
 
 /* Why the cache would not be asked; MISS_COLD if it would. */
-static enum miss_reason why_bypassed(struct cache_lane *lane, const struct request *part)
+static enum miss_reason why_bypassed(const struct rules *rules, const struct request *part)
 {
-    reclaim_begin(lane->reclaimer);
-    struct cache_policy policy = *cache_policy(lane->cache);
-    reclaim_end(lane->reclaimer);
+    struct rule_subject subject = rule_subject_of(part);
+    struct rule_fit fit = rules_fit(rules, &subject);
+    bool is_item = part->operation == OPERATION_GET_ITEM;
     if (part->is_consistent)
         return MISS_CONSISTENT;
-    if (part->operation == OPERATION_GET_ITEM)
-        return policy.is_enabled ? MISS_COLD : MISS_OFF;
-    if (!policy.is_enabled || policy.query_ttl_ms == 0)
+    if (!rules_may_keep(rules, &fit, is_item ? ENTRY_ITEM : ENTRY_PAGE))
         return MISS_OFF;
-    return page_is_cacheable(part) ? MISS_COLD : MISS_UNCACHEABLE;
+    return is_item || page_is_cacheable(part) ? MISS_COLD : MISS_UNCACHEABLE;
 }
 
 static bool tell_read(struct told *told, struct cache_lane *lane, const struct call *call,
                       const struct request *part)
 {
-    enum miss_reason why = why_bypassed(lane, part);
+    reclaim_begin(lane->reclaimer);
+    const struct rules *rules = cache_rules(lane->cache);
+    enum miss_reason why = why_bypassed(rules, part);
+    unsigned policy = policy_of(rules, &lane->cache->memory, part, NULL, call->arena);
+    reclaim_end(lane->reclaimer);
     add_truth(told, "Cacheable", why == MISS_COLD);
     if (why != MISS_COLD) {
+        add_text(told, "Policy", bytes_text(lane->cache->policy_names[policy]));
         add_text(told, "Because", bytes_text(miss_reason_name(why)));
         return true;
     }

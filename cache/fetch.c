@@ -15,6 +15,7 @@ struct waiting {
     struct shard *shard;
     struct flight *flight;       /* one reference is ours */
     struct waiting *next, *prev; /* of the lane */
+    unsigned policy, reason;     /* of the miss; the policy as far as the key tells */
 };
 
 /* A request that goes below. In the call's arena. */
@@ -31,7 +32,9 @@ struct fetch {
     uint32_t token;         /* of an item: its stripe's version at the start */
     struct flight *flight;  /* led, or NULL */
     struct loading loading; /* of a page */
-    struct waiting waiting; /* in case it joins instead */
+    struct rule_fit fit;
+    unsigned policy, reason; /* of the miss; the policy, until the body is known, by the key */
+    struct waiting waiting;  /* in case it joins instead */
 };
 
 static bool is_page(const struct fetch *fetch)
@@ -49,9 +52,17 @@ static void waiting_unlink(struct waiting *waiting)
         waiting->next->prev = waiting->prev;
 }
 
+static void waiting_tally(struct waiting *waiting, unsigned policy)
+{
+    struct cache_lane *lane = waiting->lane;
+    tally_miss(&lane->tallies, &lane->cache->memory, policy, entry_kind(&waiting->flight->probe),
+               waiting->reason);
+}
+
 static void waiting_end(struct waiting *waiting, enum status status)
 {
     struct call *call = waiting->call;
+    waiting_tally(waiting, waiting->policy);
     flight_unref(waiting->flight);
     (void)call_fail(call, status);
     call->complete(call);
@@ -121,6 +132,7 @@ static void waiting_woken(struct task *task)
         return;
     }
     reply_share(&call->reply, &flight->reply);
+    waiting_tally(waiting, flight->policy);
     project(call);
     call->complete(call);
     flight_unref(flight);
@@ -165,6 +177,8 @@ static enum submit join(struct fetch *fetch, struct flight *flight) REQUIRES(fet
                                 .shard = fetch->shard,
                                 .flight = flight,
                                 .task = {.run = waiting_woken},
+                                .policy = fetch->policy,
+                                .reason = fetch->reason,
                                 .waiter = {.owner = waiting},
                                 .next = fetch->lane->waiting};
     flight_join(flight, &waiting->waiter);
@@ -249,14 +263,35 @@ static struct key_interval examined(const struct fetch *fetch)
     return held;
 }
 
+/* The tag of what was fetched, now that the body is known; and its policy. */
+static unsigned find_tag(struct fetch *fetch, bool *is_kept)
+{
+    struct cache_lane *lane = fetch->lane;
+    const struct reply *reply = &fetch->call->reply;
+    bool has_item = reply->status == STATUS_OK && !is_page(fetch) && !reply_is_no_item(reply->body);
+    reclaim_begin(lane->reclaimer);
+    const struct rules *rules = cache_rules(lane->cache);
+    unsigned tag = rules_tag(rules, &fetch->fit, has_item ? reply->body : BYTES_NONE);
+    fetch->policy = tag_policy(tag);
+    *is_kept = policy_keeps(&rules->policies[fetch->policy], entry_kind(fetch->probe));
+    reclaim_end(lane->reclaimer);
+    return tag;
+}
+
+/* NULL if it is not kept. */
 static struct entry *make_entry(struct fetch *fetch)
 {
+    bool is_kept = false;
+    unsigned tag = find_tag(fetch, &is_kept);
+    if (!is_kept || !fetch->may_keep || fetch->call->reply.status != STATUS_OK)
+        return NULL;
     const struct call *call = fetch->call;
     const struct reply *reply = &call->reply;
     struct entry_source source = {
         .probe = fetch->probe,
         .body = reply->body,
         .stored_ms = cache_now_ms(fetch->lane->cache, call->now_us),
+        .tag = tag,
     };
     if (is_page(fetch)) {
         source.count = reply->count;
@@ -292,6 +327,7 @@ static void wake(struct fetch *fetch, struct waiter *waiters)
         flight->landed_us = fetch->call->now_us;
         flight->is_shared = flight_reply_set(flight, &fetch->call->reply);
         flight->reply.verdict = VERDICT_MISS;
+        flight->policy = fetch->policy;
     }
     while (waiters != NULL) {
         struct waiting *waiting = waiters->owner;
@@ -306,11 +342,9 @@ static void land(struct fetch *fetch)
 {
     struct cache_lane *lane = fetch->lane;
     struct shard *shard = fetch->shard;
-    struct entry *entry = NULL;
     struct waiter *waiters = NULL;
     bool is_kept = false;
-    if (fetch->may_keep && fetch->call->reply.status == STATUS_OK)
-        entry = make_entry(fetch);
+    struct entry *entry = make_entry(fetch);
     size_t size = entry == NULL ? 0 : entry_size(shard->memory, entry);
     shard_enter(shard, lane->reclaimer);
     if (entry != NULL && is_current(fetch, shard)) {
@@ -345,6 +379,9 @@ static void end(struct fetch *fetch)
         write_check(fetch->lane, call, fetch->probe);
     else if (fetch->probe != NULL)
         land(fetch);
+    tally_miss(&fetch->lane->tallies, &fetch->lane->cache->memory, fetch->policy,
+               call->request.operation == OPERATION_GET_ITEM ? ENTRY_ITEM : ENTRY_PAGE,
+               fetch->reason);
     project(call);
     call->reply.verdict = fetch->verdict;
 }
@@ -401,19 +438,39 @@ static struct fetch *fetch_make(struct cache_lane *lane, struct call *call, enum
     return fetch;
 }
 
+/* Whose it is as far as its key tells. In a section. */
+static struct rule_fit fit_of(struct cache_lane *lane, const struct call *call)
+{
+    struct rule_subject subject = rule_subject_of(&call->request);
+    return rules_fit(cache_rules(lane->cache), &subject);
+}
+
+/* The same. */
+static void set_fit(struct fetch *fetch, const struct rule_fit *fit)
+{
+    fetch->fit = *fit;
+    fetch->policy = tag_policy(rules_tag(cache_rules(fetch->lane->cache), fit, BYTES_NONE));
+}
+
 enum submit fetch_shared(struct cache_lane *lane, struct call *call, const struct entry *probe,
                          const struct partition_ref *partition, bool is_expired)
 {
-    lane_section_end(lane);
+    enum entry_kind kind = entry_kind(probe);
+    struct rule_fit fit = fit_of(lane, call);
+    if (!rules_may_keep(cache_rules(lane->cache), &fit, kind))
+        return fetch_alone(lane, call, NULL, MISS_OFF);
     struct fetch *fetch = fetch_make(lane, call, VERDICT_MISS, probe);
+    if (fetch != NULL)
+        set_fit(fetch, &fit);
+    lane_section_end(lane);
     if (fetch == NULL)
         return call_fail(call, STATUS_NO_MEMORY);
     ensure(fetch->probe != NULL && fetch->shard != NULL);
     const struct table *table = call->request.table;
-    enum entry_kind kind = entry_kind(probe);
     mutex_lock(&fetch->shard->lock);
     unsigned reason =
         is_expired ? SHARD_EXPIRED : shard_why_missing(fetch->shard, kind, probe->hash);
+    fetch->reason = reason;
     enum submit submit = partition == NULL ? item_miss(fetch) : page_miss(fetch, partition);
     mutex_unlock(&fetch->shard->lock);
     if (submit == SUBMIT_DONE)
@@ -431,11 +488,15 @@ enum submit fetch_shared(struct cache_lane *lane, struct call *call, const struc
 enum submit fetch_alone(struct cache_lane *lane, struct call *call, const struct entry *probe,
                         enum miss_reason reason)
 {
-    lane_section_end(lane);
+    struct rule_fit fit = fit_of(lane, call);
     struct fetch *fetch = fetch_make(lane, call, VERDICT_BYPASS, probe);
+    if (fetch != NULL)
+        set_fit(fetch, &fit);
+    lane_section_end(lane);
     if (fetch == NULL)
         return call_fail(call, STATUS_NO_MEMORY);
     fetch->is_check = probe != NULL;
+    fetch->reason = reason;
     bool is_item = call->request.operation == OPERATION_GET_ITEM;
     const struct table *table = call->request.table;
     enum submit submit = send(fetch);
@@ -445,4 +506,24 @@ enum submit fetch_alone(struct cache_lane *lane, struct call *call, const struct
     misses_count(&lane->misses, &lane->cache->memory, table, is_item ? ENTRY_ITEM : ENTRY_PAGE,
                  reason);
     return submit;
+}
+
+const struct rules *fetch_rematch(struct cache_lane *lane, const struct call *call,
+                                  const struct entry *probe)
+{
+    struct cache *cache = lane->cache;
+    struct shard *shard = cache_shard(cache, probe->hash);
+    struct rule_subject subject = rule_subject_of(&call->request);
+    lane_section_end(lane);
+    shard_enter(shard, lane->reclaimer);
+    const struct rules *rules = cache_rules(cache);
+    struct entry *entry = index_get(&cache->index, probe);
+    if (entry != NULL) {
+        struct rule_fit fit = rules_fit(rules, &subject);
+        unsigned tag = rules_tag_entry(rules, &fit, &cache->memory, entry, call->arena);
+        shard_retag(shard, entry, tag);
+    }
+    shard_leave(shard, lane->reclaimer);
+    lane_section(lane);
+    return cache_rules(cache);
 }

@@ -7,7 +7,8 @@
 
 #include "cache/core.h"
 
-/* A miss: joins the fetch of the same key or starts one; keeps the reply if the rules allow.
+/* A miss: joins the fetch of the same key or starts one; keeps the reply if the rules allow and its
+ * policy does. What no policy would keep goes past the cache.
  * probe       borrowed
  * partition   of a Query, else NULL
  * is_expired  there is an entry, but its time is over
@@ -20,6 +21,11 @@ enum submit fetch_shared(struct cache_lane *lane, struct call *call, const struc
  * reason  to be counted */
 enum submit fetch_alone(struct cache_lane *lane, struct call *call, const struct entry *probe,
                         enum miss_reason reason);
+
+/* Finds the policy of an entry again: the rules have changed since it got it. Leaves the section
+ * and begins another. Returns the rules of now. */
+const struct rules *fetch_rematch(struct cache_lane *lane, const struct call *call,
+                                  const struct entry *probe);
 
 /* The lane's timer ran: requests whose deadline passed get their error. Returns the next deadline
  * of those that wait, 0 if there is none. */

@@ -28,6 +28,7 @@ struct flight {
     /* Written by the leader when it lands, then constant. */
     bool is_shared; /* the reply is here; else each must ask for itself */
     uint64_t landed_us;
+    unsigned policy;
     struct reply reply; /* body is the flight's */
     struct entry probe; /* key follows */
 };

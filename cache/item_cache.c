@@ -19,24 +19,28 @@ const struct entry *item_probe(const struct cache *cache, struct probe_room *roo
     return probe;
 }
 
-static void count_hit(struct cache_lane *lane, bool is_negative, size_t size)
+static void count_hit(struct cache_lane *lane, unsigned policy, bool is_negative, size_t size)
 {
+    /* Absent items cost a unit, too. */
+    uint64_t units = size <= READ_UNIT_BYTES ? 1 : (size + READ_UNIT_BYTES - 1) / READ_UNIT_BYTES;
     count(&lane->counters.item_hits, 1);
     if (is_negative)
         count(&lane->counters.negative_hits, 1);
-    /* Absent items cost a unit, too. */
-    count(&lane->counters.half_units_saved,
-          size <= READ_UNIT_BYTES ? 1 : (size + READ_UNIT_BYTES - 1) / READ_UNIT_BYTES);
+    count(&lane->counters.half_units_saved, units);
+    if (UNLIKELY(policy != 0))
+        tally_hit(&lane->tallies, &lane->cache->memory, policy, ENTRY_ITEM, units);
 }
 
 /* True if the entry answers the call. */
-static bool hit(struct cache_lane *lane, struct call *call, const struct cache_policy *policy,
+static bool hit(struct cache_lane *lane, struct call *call, const struct rules *rules,
                 struct entry *entry)
 {
     uint32_t now_ms = cache_now_ms(lane->cache, call->now_us);
     bool is_negative = entry_flags(entry) & SLOT_NEGATIVE;
-    uint32_t ttl_ms = cache_ttl_ms(policy, is_negative ? EXPIRY_NEGATIVES : EXPIRY_ITEMS);
-    if (expiry_is_due(entry, ttl_ms, now_ms))
+    unsigned policy = rules_number(rules, entry);
+    if (UNLIKELY(policy >= CACHE_POLICIES_MAX) ||
+        expiry_is_due(entry, rules->due_ms[policy][is_negative ? EXPIRY_NEGATIVES : EXPIRY_ITEMS],
+                      now_ms))
         return false;
     struct bytes body =
         is_negative ? BODY_NO_ITEM : entry_body(&lane->cache->memory, entry, call->arena);
@@ -54,7 +58,7 @@ static bool hit(struct cache_lane *lane, struct call *call, const struct cache_p
     reply->count = !is_negative;
     reply->read_bytes = is_negative ? 0 : whole_size;
     reply->body = body;
-    count_hit(lane, is_negative, whole_size);
+    count_hit(lane, policy, is_negative, whole_size);
     lane_note(lane, call, entry->hash, true);
     return true;
 }
@@ -68,12 +72,16 @@ enum submit item_get(struct cache_lane *lane, struct call *call)
     if (probe == NULL)
         return call_fail(call, STATUS_NO_MEMORY);
     lane_section(lane);
-    const struct cache_policy *policy = cache_policy(lane->cache);
-    if (UNLIKELY(request->is_consistent || !policy->is_enabled))
-        return request->is_consistent ? fetch_alone(lane, call, probe, MISS_CONSISTENT)
-                                      : fetch_alone(lane, call, NULL, MISS_OFF);
-    struct entry *entry = index_get(&lane->cache->index, probe);
-    if (LIKELY(entry != NULL) && LIKELY(hit(lane, call, policy, entry)))
-        return SUBMIT_DONE;
+    const struct rules *rules = cache_rules(lane->cache);
+    if (UNLIKELY(request->is_consistent))
+        return fetch_alone(lane, call, probe, MISS_CONSISTENT);
+    struct entry *entry;
+    while (LIKELY((entry = index_get(&lane->cache->index, probe)) != NULL)) {
+        if (LIKELY(hit(lane, call, rules, entry)))
+            return SUBMIT_DONE;
+        if (rules_number(rules, entry) < CACHE_POLICIES_MAX)
+            break;
+        rules = fetch_rematch(lane, call, probe); /* once, unless they change again */
+    }
     return fetch_shared(lane, call, probe, NULL, entry != NULL);
 }

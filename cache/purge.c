@@ -49,6 +49,8 @@ static bool is_of_partition(const struct purge *purge, const struct entry *entry
 static void visit(void *arg, struct entry *entry) NO_THREAD_ANALYSIS
 {
     struct purge *purge = arg;
+    if (purge->is_of_generation && entry_tag(entry) - entry_policy(entry) != purge->generation)
+        return;
     if (!is_of_table(purge, entry_table_id(entry)) ||
         (bytes_given(purge->partition) && !is_of_partition(purge, entry)))
         return;
@@ -83,6 +85,17 @@ void purge_table(struct cache *cache, struct reclaimer *reclaimer, uint32_t tabl
                           .reason = reason,
                           .ids = {table_id},
                           .id_count = table_id != 0};
+    while (purge_step(&purge))
+        continue;
+}
+
+void purge_generation(struct cache *cache, struct reclaimer *reclaimer, unsigned generation)
+{
+    struct purge purge = {.cache = cache,
+                          .reclaimer = reclaimer,
+                          .reason = SHARD_PURGED,
+                          .is_of_generation = true,
+                          .generation = generation};
     while (purge_step(&purge))
         continue;
 }

@@ -18,6 +18,8 @@ struct purge {
     uint32_t id_count;           /* 0: everything */
     struct bytes partition;      /* not given: all partitions */
     struct bytes position;       /* where the partition lies in the whole: what begins with this */
+    bool is_of_generation;       /* only what rules of this one have tagged, see rules.h */
+    unsigned generation;
     struct dropped dropped;
     uint32_t shard, walk; /* where it is */
 };
@@ -28,6 +30,9 @@ bool purge_step(struct purge *purge);
 /* Removes every entry of the table (0: all) at once. Any thread, with a reclaimer of its own. */
 void purge_table(struct cache *cache, struct reclaimer *reclaimer, uint32_t table_id,
                  enum shard_reason reason);
+
+/* Removes what rules of a generation have tagged. The same. */
+void purge_generation(struct cache *cache, struct reclaimer *reclaimer, unsigned generation);
 
 /* Answers a Purge. Returns as backend_ops.submit; a walk goes on from turn to turn of the lane's
  * loop. */

@@ -57,11 +57,23 @@ struct bytes page_partition(const struct entry *page)
     return bytes_of(at + sizeof size, size);
 }
 
-static bool hit(struct cache_lane *lane, struct call *call, const struct cache_policy *policy,
+static void count_hit(struct cache_lane *lane, unsigned policy, uint32_t read_bytes)
+{
+    uint64_t units = ((uint64_t)read_bytes + READ_UNIT_BYTES - 1) / READ_UNIT_BYTES;
+    units = units > 0 ? units : 1;
+    count(&lane->counters.page_hits, 1);
+    count(&lane->counters.half_units_saved, units);
+    if (UNLIKELY(policy != 0))
+        tally_hit(&lane->tallies, &lane->cache->memory, policy, ENTRY_PAGE, units);
+}
+
+static bool hit(struct cache_lane *lane, struct call *call, const struct rules *rules,
                 struct entry *page)
 {
     uint32_t now_ms = cache_now_ms(lane->cache, call->now_us);
-    if (expiry_is_due(page, policy->query_ttl_ms, now_ms))
+    unsigned policy = rules_number(rules, page);
+    if (UNLIKELY(policy >= CACHE_POLICIES_MAX) ||
+        expiry_is_due(page, rules->due_ms[policy][EXPIRY_PAGES], now_ms))
         return false;
     struct bytes body = entry_body(&lane->cache->memory, page, call->arena);
     if (!bytes_given(body))
@@ -75,9 +87,7 @@ static bool hit(struct cache_lane *lane, struct call *call, const struct cache_p
     reply->count = head.count;
     reply->read_bytes = head.read_bytes;
     reply->body = body;
-    count(&lane->counters.page_hits, 1);
-    uint64_t units = ((uint64_t)head.read_bytes + READ_UNIT_BYTES - 1) / READ_UNIT_BYTES;
-    count(&lane->counters.half_units_saved, units > 0 ? units : 1);
+    count_hit(lane, policy, head.read_bytes);
     lane_note(lane, call, page->hash, true);
     return true;
 }
@@ -96,11 +106,11 @@ const struct entry *page_probe_make(const struct cache *cache, struct arena *are
                : NULL;
 }
 
-static enum miss_reason why_alone(const struct request *request, const struct cache_policy *policy)
+static enum miss_reason why_alone(const struct request *request, const struct rules *rules)
 {
     if (request->is_consistent)
         return MISS_CONSISTENT;
-    return policy->is_enabled && policy->query_ttl_ms != 0 ? MISS_UNCACHEABLE : MISS_OFF;
+    return rules->keeps_pages ? MISS_UNCACHEABLE : MISS_OFF;
 }
 
 enum submit query_get(struct cache_lane *lane, struct call *call)
@@ -108,10 +118,10 @@ enum submit query_get(struct cache_lane *lane, struct call *call)
     struct probe_room room;
     struct request *request = &call->request;
     lane_section(lane);
-    const struct cache_policy *policy = cache_policy(lane->cache);
-    if (UNLIKELY(request->is_consistent || !policy->is_enabled || policy->query_ttl_ms == 0 ||
+    const struct rules *rules = cache_rules(lane->cache);
+    if (UNLIKELY(request->is_consistent || !rules->keeps_pages ||
                  request->page_form.size > FORM_MAX))
-        return fetch_alone(lane, call, NULL, why_alone(request, policy));
+        return fetch_alone(lane, call, NULL, why_alone(request, rules));
     struct partition_ref partition;
     const struct entry *probe = NULL;
     if (partition_ref_make(lane->cache, call->arena, request_range_id(request),
@@ -119,8 +129,13 @@ enum submit query_get(struct cache_lane *lane, struct call *call)
         probe = page_probe(lane->cache, &room, call->arena, request, &partition);
     if (probe == NULL)
         return call_fail(call, STATUS_NO_MEMORY);
-    struct entry *page = index_get(&lane->cache->index, probe);
-    if (LIKELY(page != NULL) && LIKELY(hit(lane, call, policy, page)))
-        return SUBMIT_DONE;
+    struct entry *page;
+    while (LIKELY((page = index_get(&lane->cache->index, probe)) != NULL)) {
+        if (LIKELY(hit(lane, call, rules, page)))
+            return SUBMIT_DONE;
+        if (rules_number(rules, page) < CACHE_POLICIES_MAX)
+            break;
+        rules = fetch_rematch(lane, call, probe); /* once, unless they change again */
+    }
     return fetch_shared(lane, call, probe, &partition, page != NULL);
 }

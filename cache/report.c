@@ -27,14 +27,20 @@ static void say(const struct output *output, const char *name, const char *type,
     output->report(output->arg, &metric, labels, value);
 }
 
+static void sum_lanes(struct cache *cache, struct counters *sum)
+{
+    *sum = (struct counters){0};
+    mutex_lock(&cache->lanes_lock);
+    counters_add(sum, &cache->past);
+    for (const struct cache_lane *lane = cache->lanes; lane != NULL; lane = lane->next)
+        counters_add(sum, &lane->counters);
+    mutex_unlock(&cache->lanes_lock);
+}
+
 static void report_lanes(struct cache *cache, const struct output *output)
 {
-    struct counters sum = {0};
-    mutex_lock(&cache->lanes_lock);
-    counters_add(&sum, &cache->past);
-    for (const struct cache_lane *lane = cache->lanes; lane != NULL; lane = lane->next)
-        counters_add(&sum, &lane->counters);
-    mutex_unlock(&cache->lanes_lock);
+    struct counters sum;
+    sum_lanes(cache, &sum);
 #define COUNTER(field, name, labels, help)                                                         \
     say(output, name, "counter", help, labels, (double)sum.field);
 #include "cache/counters.def"
@@ -73,6 +79,151 @@ static void report_misses(struct cache *cache, const struct output *output)
     for (int i = 0; i < MISS_TABLES && sums[i].name[0] != '\0'; i++)
         report_reasons(&sums[i], sums[i].name, output);
     report_reasons(&sums[MISS_TABLES], "(other tables)", output);
+    free(sums);
+}
+
+/* ---- policies ---- */
+
+/* What a policy has come to, over all lanes and shards. */
+struct policy_sum {
+    struct tally tally;
+    uint64_t entries, bytes, removed[SHARE_REASONS];
+};
+
+static void sum_tallies(struct cache *cache, unsigned policy, struct tally *sum)
+{
+    mutex_lock(&cache->lanes_lock);
+    for (const struct cache_lane *lane = cache->closed; lane != NULL; lane = lane->next)
+        tallies_sum(&lane->tallies, policy, sum);
+    for (const struct cache_lane *lane = cache->lanes; lane != NULL; lane = lane->next)
+        tallies_sum(&lane->tallies, policy, sum);
+    mutex_unlock(&cache->lanes_lock);
+}
+
+static void sum_shares(struct cache *cache, struct policy_sum *sums, unsigned policies)
+{
+    for (uint32_t i = 0; i < cache->shard_count; i++) {
+        struct shard *shard = &cache->shards[i];
+        mutex_lock(&shard->lock);
+        for (unsigned policy = 0; policy < policies; policy++) {
+            const struct share *share = &shard->shares[policy];
+            sums[policy].entries += share->entries;
+            sums[policy].bytes += share->bytes;
+            for (unsigned reason = 0; reason < SHARE_REASONS; reason++)
+                sums[policy].removed[reason] += share->removed[reason];
+        }
+        mutex_unlock(&shard->lock);
+    }
+}
+
+/* The default's hits are those of nobody else. */
+static void find_default(struct cache *cache, struct policy_sum *sums, unsigned policies)
+{
+    struct counters all;
+    struct tally *rest = &sums[0].tally;
+    sum_lanes(cache, &all);
+    rest->hits[ENTRY_ITEM - 1] = all.item_hits;
+    rest->hits[ENTRY_PAGE - 1] = all.page_hits;
+    rest->half_units_saved = all.half_units_saved;
+    for (unsigned policy = 1; policy < policies; policy++) {
+        struct tally *other = &sums[policy].tally;
+        rest->half_units_saved -= other->half_units_saved;
+        for (unsigned kind = 0; kind < ENTRY_KINDS; kind++)
+            rest->hits[kind] -= other->hits[kind];
+    }
+}
+
+static const char *const kind_names[ENTRY_KINDS] = {"item", "query"};
+
+typedef void (*policy_report_fn)(const struct policy_sum *sum, const char *name,
+                                 const struct output *output);
+
+static void report_policy_hits(const struct policy_sum *sum, const char *name,
+                               const struct output *output)
+{
+    char labels[CACHE_POLICY_NAME_MAX + 40];
+    for (unsigned kind = 0; kind < ENTRY_KINDS; kind++) {
+        (void)snprintf(labels, sizeof labels, "policy=\"%s\",kind=\"%s\"", name, kind_names[kind]);
+        say(output, "cache_policy_hits_total", "counter",
+            "Requests answered from the cache, by policy.", labels, (double)sum->tally.hits[kind]);
+    }
+}
+
+static void report_policy_misses(const struct policy_sum *sum, const char *name,
+                                 const struct output *output)
+{
+    char labels[CACHE_POLICY_NAME_MAX + 100];
+    for (unsigned i = 0; i < ENTRY_KINDS * MISS_REASONS; i++) {
+        unsigned kind = i / MISS_REASONS, reason = i % MISS_REASONS;
+        if (sum->tally.misses[kind][reason] == 0)
+            continue;
+        (void)snprintf(labels, sizeof labels, "policy=\"%s\",kind=\"%s\",reason=\"%s\"", name,
+                       kind_names[kind], miss_reason_name(reason));
+        say(output, "cache_policy_miss_reasons_total", "counter",
+            "Requests that went to the store, by policy: why, or what became of the entry.", labels,
+            (double)sum->tally.misses[kind][reason]);
+    }
+}
+
+static void report_policy_saved(const struct policy_sum *sum, const char *name,
+                                const struct output *output)
+{
+    char labels[CACHE_POLICY_NAME_MAX + 20];
+    (void)snprintf(labels, sizeof labels, "policy=\"%s\"", name);
+    say(output, "cache_policy_half_read_units_saved_total", "counter",
+        "Eventually consistent reads of 4 KiB that hits spared the store, by policy.", labels,
+        (double)sum->tally.half_units_saved);
+}
+
+static void report_policy_entries(const struct policy_sum *sum, const char *name,
+                                  const struct output *output)
+{
+    char labels[CACHE_POLICY_NAME_MAX + 20];
+    (void)snprintf(labels, sizeof labels, "policy=\"%s\"", name);
+    say(output, "cache_policy_entries", "gauge", "Entries in the cache, by policy.", labels,
+        (double)sum->entries);
+}
+
+static void report_policy_bytes(const struct policy_sum *sum, const char *name,
+                                const struct output *output)
+{
+    char labels[CACHE_POLICY_NAME_MAX + 20];
+    (void)snprintf(labels, sizeof labels, "policy=\"%s\"", name);
+    say(output, "cache_policy_entry_bytes", "gauge",
+        "Memory of entries, rounding included, by policy.", labels, (double)sum->bytes);
+}
+
+static void report_policy_removed(const struct policy_sum *sum, const char *name,
+                                  const struct output *output)
+{
+    static const char *const reasons[SHARE_REASONS] = {"evicted", "expired", "written", "purged"};
+    char labels[CACHE_POLICY_NAME_MAX + 40];
+    for (unsigned reason = 0; reason < SHARE_REASONS; reason++) {
+        (void)snprintf(labels, sizeof labels, "policy=\"%s\",why=\"%s\"", name, reasons[reason]);
+        say(output, "cache_policy_removed_total", "counter",
+            "Entries evicted, expired, invalidated by a write, purged, by policy.", labels,
+            (double)sum->removed[reason]);
+    }
+}
+
+/* Metric by metric, as Prometheus wants it. */
+static void report_policies(struct cache *cache, const struct output *output)
+{
+    static const policy_report_fn reports[] = {
+        report_policy_hits,    report_policy_misses, report_policy_saved,
+        report_policy_entries, report_policy_bytes,  report_policy_removed,
+    };
+    unsigned policies = cache_policy_count(cache);
+    struct policy_sum *sums = calloc(policies, sizeof *sums);
+    if (sums == NULL)
+        return;
+    sum_shares(cache, sums, policies);
+    for (unsigned policy = 0; policy < policies; policy++)
+        sum_tallies(cache, policy, &sums[policy].tally);
+    find_default(cache, sums, policies);
+    for (size_t i = 0; i < sizeof reports / sizeof reports[0]; i++)
+        for (unsigned policy = 0; policy < policies; policy++)
+            reports[i](&sums[policy], cache->policy_names[policy], output);
     free(sums);
 }
 
@@ -255,6 +406,7 @@ void cache_report(struct backend *backend, report_fn report, void *arg)
     struct output output = {report, arg};
     report_lanes(cache, &output);
     report_misses(cache, &output);
+    report_policies(cache, &output);
     report_hot(cache, &output);
     report_shards(cache, &output);
     report_memory(cache, &output);

@@ -7,7 +7,7 @@ enum {
     EVACUATE_LIVE_MAX = 64, /* slots in use of a run that a fill empties itself */
     FREE_COUNT_MAX = 64,    /* retired things freed between two tries */
     HOUSE_EVICT_MAX = 256,  /* entries a call */
-    HOUSE_EXPIRE_MAX = 512, /* entries a shard, list and call */
+    HOUSE_EXPIRE_MAX = 512, /* entries a shard, policy and call */
     HOUSE_FREE_MAX = 2048,  /* retired things, a run given up */
     HOUSE_EVACUATE_MAX = 4, /* runs a call */
     ROUNDS_MAX = 8,         /* tries of a fill */
@@ -295,18 +295,16 @@ bool room_keep_free(struct cache *cache, struct reclaimer *reclaimer)
 
 bool room_expire(struct cache *cache, struct reclaimer *reclaimer, uint64_t now_us)
 {
-    reclaim_begin(reclaimer);
-    struct cache_policy policy = *cache_policy(cache);
-    reclaim_end(reclaimer);
     uint32_t now_ms = cache_now_ms(cache, now_us);
+    unsigned policies = cache_policy_count(cache);
     bool is_more = false;
     for (uint32_t i = 0; i < cache->shard_count; i++) {
         struct shard *shard = &cache->shards[i];
-        for (unsigned kind = 0; kind < EXPIRY_KINDS; kind++) {
+        for (unsigned policy = 0; policy < policies; policy++) {
             shard_enter(shard, reclaimer);
-            uint32_t ttl_ms = cache_ttl_ms(&policy, (enum expiry_kind)kind);
-            uint32_t expired = shard_expire(shard, reclaimer, (enum expiry_kind)kind, ttl_ms,
-                                            now_ms, HOUSE_EXPIRE_MAX);
+            uint32_t expired =
+                shard_expire(shard, reclaimer, policy, cache_rules(cache)->due_ms[policy], now_ms,
+                             HOUSE_EXPIRE_MAX);
             shard_leave(shard, reclaimer);
             is_more = is_more || expired == HOUSE_EXPIRE_MAX;
         }

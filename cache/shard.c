@@ -39,10 +39,40 @@ void shard_close(struct shard *shard)
     shard->memory = NULL;
 }
 
+static struct share *share_of(struct shard *shard, const struct entry *entry) REQUIRES(shard->lock)
+{
+    return &shard->shares[entry_policy(entry)];
+}
+
+static struct expiry_list *list_of(struct shard *shard, const struct entry *entry)
+    REQUIRES(shard->lock)
+{
+    return &share_of(shard, entry)->expiry[expiry_kind(entry)];
+}
+
+/* Into its policy's share, or out of it. */
+static void share_count(struct shard *shard, const struct entry *entry, size_t size, bool is_added)
+    REQUIRES(shard->lock)
+{
+    struct share *share = share_of(shard, entry);
+    ensure(is_added || (share->entries > 0 && share->bytes >= size));
+    share->entries += is_added ? 1 : UINT32_MAX;
+    share->bytes += is_added ? size : -size;
+}
+
+static enum share_reason share_reason(enum shard_reason reason)
+{
+    return (int)reason < SHARD_WRITTEN_REASONS ? SHARE_WRITTEN
+           : reason == SHARD_EVICTED           ? SHARE_EVICTED
+           : reason == SHARD_EXPIRED           ? SHARE_EXPIRED
+                                               : SHARE_PURGED;
+}
+
 static void count_bytes(struct shard *shard, const struct entry *entry, size_t size, bool is_added)
     REQUIRES(shard->lock)
 {
-    size_t payload = entry->key_size - (size_t)ENTRY_KEY_PREFIX + entry->value_size;
+    share_count(shard, entry, size, is_added);
+    size_t payload = entry->key_size - (size_t)ENTRY_KEY_PREFIX + entry_value_size(entry);
     shard->payload_bytes += is_added ? payload : -payload;
     void (*change)(atomic_size_t *, size_t) = is_added ? memory_add : memory_sub;
     change(&shard->bytes, size);
@@ -55,7 +85,8 @@ static void count_bytes(struct shard *shard, const struct entry *entry, size_t s
 static void retire(struct shard *shard, struct reclaimer *reclaimer, struct entry *entry,
                    enum shard_reason reason) REQUIRES(shard->lock)
 {
-    expiry_unlink(&shard->expiry[expiry_kind(entry)], shard->memory, entry);
+    expiry_unlink(list_of(shard, entry), shard->memory, entry);
+    share_of(shard, entry)->removed[share_reason(reason)] += reason != SHARD_REPLACED;
     count_bytes(shard, entry, entry_size(shard->memory, entry), false);
     shard->removed[reason][entry_kind(entry) - 1]++;
     if (reason != SHARD_REPLACED)
@@ -98,7 +129,7 @@ bool shard_publish(struct shard *shard, struct reclaimer *reclaimer, struct entr
         retire(shard, reclaimer, previous, SHARD_REPLACED);
     }
     shard->policy->ops->admit(shard->policy, entry);
-    expiry_push(&shard->expiry[expiry_kind(entry)], shard->memory, entry);
+    expiry_push(list_of(shard, entry), shard->memory, entry);
     count_bytes(shard, entry, entry_size(shard->memory, entry), true);
     return true;
 }
@@ -168,18 +199,37 @@ size_t shard_evict(struct shard *shard, struct reclaimer *reclaimer, unsigned ki
     return size;
 }
 
-uint32_t shard_expire(struct shard *shard, struct reclaimer *reclaimer, enum expiry_kind kind,
-                      uint32_t ttl_ms, uint32_t now_ms, uint32_t count_max)
+uint32_t shard_expire(struct shard *shard, struct reclaimer *reclaimer, unsigned policy,
+                      const uint32_t due_ms[EXPIRY_KINDS], uint32_t now_ms, uint32_t count_max)
 {
     uint32_t count = 0;
-    while (count < count_max && shard->expiry[kind].oldest != 0) {
-        struct entry *oldest = memory_at(shard->memory, shard->expiry[kind].oldest);
-        if (!expiry_is_due(oldest, ttl_ms, now_ms))
-            break;
-        shard_remove(shard, reclaimer, oldest, SHARD_EXPIRED);
-        count++;
+    for (unsigned kind = 0; kind < EXPIRY_KINDS; kind++) {
+        const struct expiry_list *list = &shard->shares[policy].expiry[kind];
+        while (count < count_max && list->oldest != 0) {
+            struct entry *oldest = memory_at(shard->memory, list->oldest);
+            if (!expiry_is_due(oldest, due_ms[kind], now_ms))
+                break;
+            shard_remove(shard, reclaimer, oldest, SHARD_EXPIRED);
+            count++;
+        }
     }
     return count;
+}
+
+/* It comes to the end of the other list although it is older than what is there. So its memory
+ * comes back a TTL late at most; to whom it may be shown, its age decides. */
+void shard_retag(struct shard *shard, struct entry *entry, unsigned tag)
+{
+    size_t size = entry_size(shard->memory, entry);
+    if (entry_policy(entry) == tag_policy(tag)) {
+        entry_tag_set(entry, tag);
+        return;
+    }
+    expiry_unlink(list_of(shard, entry), shard->memory, entry);
+    share_count(shard, entry, size, false);
+    entry_tag_set(entry, tag);
+    expiry_push(list_of(shard, entry), shard->memory, entry);
+    share_count(shard, entry, size, true);
 }
 
 void shard_relocate(struct shard *shard, struct reclaimer *reclaimer, struct entry *entry)
@@ -194,7 +244,7 @@ void shard_relocate(struct shard *shard, struct reclaimer *reclaimer, struct ent
     /* Takes the place of its original: the table need not grow. */
     ensure(index_set(shard->index, reclaimer, copy, &previous) && previous == entry);
     shard->policy->ops->moved(shard->policy, entry, copy);
-    expiry_moved(&shard->expiry[expiry_kind(copy)], shard->memory, copy);
+    expiry_moved(list_of(shard, copy), shard->memory, copy);
     if (entry_kind(copy) == ENTRY_PAGE)
         node_page_moved(&shard->nodes, entry, copy);
     entry_chunks_pass(shard->memory, entry, copy);

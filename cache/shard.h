@@ -14,11 +14,24 @@
 #include "cache/interval.h"
 #include "cache/misses.h"
 #include "cache/policy.h"
+#include "cache/rules.h"
 #include "cache/stripe.h"
 
 /* What all shards add up to. */
 struct shard_totals {
     atomic_size_t kind_bytes[ENTRY_KINDS], negative_bytes;
+};
+
+/* How a policy's entries went. */
+enum share_reason { SHARE_EVICTED, SHARE_EXPIRED, SHARE_WRITTEN, SHARE_PURGED };
+enum { SHARE_REASONS = 4 };
+
+/* What a policy has of a shard. */
+struct share {
+    struct expiry_list expiry[EXPIRY_KINDS];
+    uint32_t entries;
+    size_t bytes;
+    uint64_t removed[SHARE_REASONS];
 };
 
 struct shard {
@@ -34,7 +47,7 @@ struct shard {
     struct flights flights;
     struct nodes nodes;
     struct gone gone;
-    struct expiry_list expiry[EXPIRY_KINDS];
+    struct share shares[CACHE_POLICIES_MAX];
     size_t payload_bytes; /* keys and values, nothing else */
     uint64_t removed[SHARD_REASONS][ENTRY_KINDS];
     uint32_t tidy_at;
@@ -82,9 +95,12 @@ void shard_disown_fetches(struct shard *shard) REQUIRES(shard->lock);
  * slot_size  what became free: the entry's, 0 for a large one */
 size_t shard_evict(struct shard *shard, struct reclaimer *reclaimer, unsigned kinds,
                    unsigned size_class, uint32_t *slot_size) REQUIRES(shard->lock);
-/* Removes at most `count_max` entries of the list that are due. Returns how many. */
-uint32_t shard_expire(struct shard *shard, struct reclaimer *reclaimer, enum expiry_kind kind,
-                      uint32_t ttl_ms, uint32_t now_ms, uint32_t count_max) REQUIRES(shard->lock);
+/* Removes at most `count_max` entries of a policy that are due. Returns how many. */
+uint32_t shard_expire(struct shard *shard, struct reclaimer *reclaimer, unsigned policy,
+                      const uint32_t due_ms[EXPIRY_KINDS], uint32_t now_ms, uint32_t count_max)
+    REQUIRES(shard->lock);
+/* Makes it an entry of another policy or generation. */
+void shard_retag(struct shard *shard, struct entry *entry, unsigned tag) REQUIRES(shard->lock);
 /* For a run that is given up: moves the entry elsewhere; evicts it if that cannot be done. */
 void shard_relocate(struct shard *shard, struct reclaimer *reclaimer, struct entry *entry)
     REQUIRES(shard->lock);

@@ -24,6 +24,8 @@ struct raised {
     uint32_t ver; /* of the item's stripe after the latest intent */
     enum shard_reason reason;
     struct dropped dropped;
+    bool is_fitted; /* its definition was there, so `fit` says whose it is */
+    struct rule_fit fit;
 };
 
 /* A write on its way. In the call's arena. */
@@ -256,6 +258,25 @@ static struct raised *raised_find(const struct write *write, const struct touche
     return raised;
 }
 
+/* While the call's definitions are there. */
+static void raised_fit(struct raised *raised, struct cache *cache, struct reclaimer *reclaimer,
+                       const struct request *request)
+{
+    const struct table *table = request->table;
+    for (size_t i = 0; table == NULL && i < request->part_count; i++)
+        if (request->parts[i].table != NULL && request->parts[i].table->id == raised->table_id)
+            table = request->parts[i].table;
+    if (raised->is_all || raised->is_index || table == NULL || table->id != raised->table_id)
+        return;
+    struct rule_subject subject = {.table = table,
+                                   .partition = item_key_partition(raised->key),
+                                   .sort = item_key_sort(raised->key)};
+    reclaim_begin(reclaimer);
+    raised->fit = rules_fit(cache_rules(cache), &subject);
+    reclaim_end(reclaimer);
+    raised->is_fitted = true;
+}
+
 static struct raised *raised_make(struct write *write, const struct touched *touched)
 {
     struct arena *arena = write->call->arena;
@@ -285,6 +306,8 @@ void write_intent(void *arg, struct call *call)
         bool is_first = raised == NULL;
         if (is_first)
             raised = raised_make(write, &call->reply.touched[i]);
+        if (is_first && raised != NULL)
+            raised_fit(raised, lane->cache, lane->reclaimer, &call->request);
         if (raised != NULL)
             intent(lane, raised, is_first);
     }
@@ -299,19 +322,22 @@ static struct entry *image_entry(struct write *write, const struct raised *raise
     for (size_t i = 0; i < call->reply.touched_count && touched == NULL; i++)
         if (raised_find(write, &call->reply.touched[i]) == raised)
             touched = &call->reply.touched[i];
-    if (call->reply.status != STATUS_OK || raised->is_all || raised->is_index || raised->is_late ||
+    if (call->reply.status != STATUS_OK || !raised->is_fitted || raised->is_late ||
         touched == NULL || !touched->is_image_known || cache_is_quiet(cache, call->now_us))
         return NULL;
     reclaim_begin(write->lane->reclaimer);
-    bool is_enabled = cache_policy(cache)->is_enabled;
+    const struct rules *rules = cache_rules(cache);
+    unsigned tag = rules_tag(rules, &raised->fit, touched->image);
+    bool is_kept = policy_keeps(&rules->policies[tag_policy(tag)], ENTRY_ITEM);
     reclaim_end(write->lane->reclaimer);
-    if (!is_enabled)
+    if (!is_kept)
         return NULL;
     struct entry_source source = {
         .probe = raised->probe,
         .body = touched->image,
         .is_negative = !bytes_given(touched->image),
         .stored_ms = cache_now_ms(cache, call->now_us),
+        .tag = tag,
     };
     return room_make_entry(write->lane, cache_shard(cache, raised->probe->hash), &source);
 }

@@ -4,30 +4,14 @@
  * Threads: a config is built by one thread and constant afterwards. */
 #pragma once
 
-#include "protocol/attributes.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-struct config_list {
-    char **texts; /* owned */
-    size_t count;
-};
+#include "daemon/policies.h"
+#include "daemon/setting.h"
 
 struct config {
-#define CONFIG_FIELD_TEXT                                       char *
-#define CONFIG_FIELD_LIST                                       struct config_list
-#define CONFIG_FIELD_KEYS                                       struct config_list
-#define CONFIG_FIELD_COUNT                                      uint64_t
-#define CONFIG_FIELD_SIZE                                       uint64_t
-#define CONFIG_FIELD_TIME                                       uint64_t
-#define CONFIG_FIELD_SWITCH                                     bool
-#define CONFIG_FIELD_CHOICE                                     int
-#define OPTION(name, type, fallback, least, most, reload, help) CONFIG_FIELD_##type name;
+#define OPTION(name, type, fallback, least, most, reload, help) SETTING_FIELD_##type name;
 #include "daemon/options.def"
 #undef OPTION
+    struct policy_list policies; /* of the INI file only */
 };
 
 /* Values of `sync` and `log_level`; those of `cache_policy` are enum cache_eviction. */
@@ -50,8 +34,8 @@ MUST_CHECK enum config_result config_read(int argument_count, char **arguments,
                                           char *error, size_t error_size);
 void config_destroy(struct config **config);
 
-/* Takes over what SIGHUP may change from `from` into `into`, which gives its own for it, and calls
- * `tell` for each setting that differs: reloaded or needing a restart. */
+/* Takes over what SIGHUP may change, the policies included, from `from` into `into`, which gives
+ * its own for it, and calls `tell` for each setting that differs: reloaded or needing a restart. */
 void config_reload(struct config *into, struct config *from,
                    void (*tell)(const char *name, bool is_reloaded));
 

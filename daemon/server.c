@@ -119,7 +119,7 @@ static void read_key(const char *text, struct access_key *out)
     *out = (struct access_key){bytes_of(copy, id), bytes_text(copy + id + 1)};
 }
 
-static bool keys_are(const struct key_set *set, const struct config_list *list)
+static bool keys_are(const struct key_set *set, const struct setting_list *list)
 {
     size_t count = set == NULL ? 0 : set->keys.count;
     bool are_equal = count == list->count;
@@ -130,7 +130,7 @@ static bool keys_are(const struct key_set *set, const struct config_list *list)
 
 static void apply_keys(struct server *server)
 {
-    const struct config_list *list = &server->config->access_key;
+    const struct setting_list *list = &server->config->access_key;
     if (keys_are(server->key_sets, list))
         return;
     struct key_set *set = malloc(sizeof *set + list->count * sizeof set->list[0]);
@@ -168,6 +168,27 @@ static struct cache_policy policy_of(const struct config *config)
     };
 }
 
+/* rules  room for CACHE_POLICIES_MAX of them */
+static struct cache_policies policies_of(const struct config *config, struct cache_rule *rules)
+{
+    struct cache_policies policies = {
+        .fallback = policy_of(config), .rules = rules, .rule_count = config->policies.count};
+    policy_list_rules(&config->policies, &policies.fallback, rules);
+    return policies;
+}
+
+/* What the cache refuses stays as it was. */
+static bool apply_policies(struct server *server, const struct config *config)
+{
+    struct cache_rule rules[CACHE_POLICIES_MAX];
+    struct cache_policies policies = policies_of(config, rules);
+    struct error error;
+    bool is_done = cache_policies_set(server->backend, &policies, &error) == STATUS_OK;
+    if (!is_done)
+        log_failure("reload_failed", error_text(&error));
+    return is_done;
+}
+
 static void tell_reload(const char *name, bool is_reloaded)
 {
     log_line(is_reloaded ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, "setting_changed", "name=%s effect=%s",
@@ -182,12 +203,14 @@ static void reload(struct server *server)
         log_failure("reload_failed", error);
         return;
     }
-    config_reload(server->config, fresh, tell_reload);
+    bool is_done = apply_policies(server, fresh);
+    if (is_done)
+        config_reload(server->config, fresh, tell_reload);
     config_destroy(&fresh);
+    if (!is_done)
+        return;
     apply_limits(server);
     apply_keys(server);
-    struct cache_policy policy = policy_of(server->config);
-    cache_policy_set(server->backend, &policy);
     log_line(LOG_LEVEL_INFO, "reloaded", "%s", "");
 }
 
@@ -339,12 +362,13 @@ static bool open_backend(struct server *server)
         log_failure("start_failed", error_text(&error));
         return false;
     }
+    struct cache_rule rules[CACHE_POLICIES_MAX];
     struct cache_options cache_options = {.memory_bytes = config->cache_memory,
                                           .threads = server->worker_count,
                                           .now_us = clock_now_us(),
                                           .waiters_max = (uint32_t)config->flight_waiters,
                                           .eviction = (enum cache_eviction)config->cache_policy,
-                                          .policy = policy_of(config)};
+                                          .policies = policies_of(config, rules)};
     if (getrandom(&cache_options.seed, sizeof cache_options.seed, 0) !=
         (ssize_t)sizeof cache_options.seed)
         cache_options.seed = clock_wall_ms() ^ (uint64_t)getpid() << 32;
@@ -490,7 +514,7 @@ static bool start_listener(struct server *server, const char *text, char *error,
 
 static bool start_listeners(struct server *server)
 {
-    const struct config_list *urls = &server->config->listen;
+    const struct setting_list *urls = &server->config->listen;
     char error[512];
     for (size_t i = 0; i < urls->count; i++) {
         if (i == LISTENERS_MAX) {

@@ -219,12 +219,13 @@ int main(int argument_count, char **arguments)
     pthread_t house;
     struct error error;
     struct backend *below = instant_backend(body);
-    struct cache_options options = {.memory_bytes = mib << 20,
-                                    .threads = 2,
-                                    .seed = 7,
-                                    .now_us = atomic_load(&now_us),
-                                    .waiters_max = 1,
-                                    .policy = {.is_enabled = true, .item_ttl_ms = ITEM_TTL_MS}};
+    struct cache_options options = {
+        .memory_bytes = mib << 20,
+        .threads = 2,
+        .seed = 7,
+        .now_us = atomic_load(&now_us),
+        .waiters_max = 1,
+        .policies.fallback = {.is_enabled = true, .item_ttl_ms = ITEM_TTL_MS}};
     if (cache_open(&options, &below, &the_cache, &error) != STATUS_OK ||
         the_cache->ops->lane_open(the_cache, &instant_env, &lane) != STATUS_OK ||
         pthread_create(&house, NULL, keep_house, NULL) != 0)

@@ -147,7 +147,7 @@ int main(int argument_count, char **arguments)
                                     .threads = 2,
                                     .seed = 7,
                                     .waiters_max = 1,
-                                    .policy = {.is_enabled = true}};
+                                    .policies.fallback = {.is_enabled = true}};
     struct error error;
     if (item_count == 0 || cache_open(&options, &below, &the_cache, &error) != STATUS_OK)
         return 1;

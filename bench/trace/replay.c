@@ -161,7 +161,7 @@ static bool client_open(struct client *client, const struct replay_options *opti
                                           .now_us = NOW_US,
                                           .waiters_max = 1,
                                           .eviction = options->eviction,
-                                          .policy = {.is_enabled = true}};
+                                          .policies.fallback = {.is_enabled = true}};
     client->source.backend.ops = &source_ops;
     client->source.value.data = values;
     struct backend *below = &client->source.backend;

@@ -53,10 +53,10 @@ static struct backend *open_cache(struct backend *below, enum mode mode)
         .threads = 1,
         .seed = 42,
         .waiters_max = 100,
-        .policy = {.is_enabled = is_cached(mode),
-                   .item_ttl_ms = 300000,
-                   .query_ttl_ms = 300000,
-                   .negative_ttl_max_ms = 60000},
+        .policies.fallback = {.is_enabled = is_cached(mode),
+                              .item_ttl_ms = 300000,
+                              .query_ttl_ms = 300000,
+                              .negative_ttl_max_ms = 60000},
     };
     struct backend *cache;
     struct error error;

@@ -559,15 +559,17 @@ static void run_create(struct run *run, char *rest)
 
 static void run_policy(struct run *run, char *rest)
 {
-    struct cache_policy policy = {
-        .is_enabled = true, .item_ttl_ms = 0, .query_ttl_ms = 0, .negative_ttl_max_ms = 60000};
+    struct cache_policies policies = {
+        .fallback = {.is_enabled = true, .negative_ttl_max_ms = 60000}};
+    struct cache_policy *policy = &policies.fallback;
+    struct error error;
     while (*skip_blanks(rest) != '\0') {
         bool is_item = strcmp(take_word(&rest), "item") == 0;
-        *(is_item ? &policy.item_ttl_ms : &policy.query_ttl_ms) =
+        *(is_item ? &policy->item_ttl_ms : &policy->query_ttl_ms) =
             (uint32_t)strtoul(take_word(&rest), NULL, 10);
     }
     ensure(run->stage->cache != NULL);
-    cache_policy_set(run->stage->cache, &policy);
+    ensure(cache_policies_set(run->stage->cache, &policies, &error) == STATUS_OK);
 }
 
 static void run_request(struct run *run, const char *line, int i)

@@ -396,6 +396,67 @@ class Stopping(Outside):
         self.assertIn("mudaxd.ini:1: workers", self.log())
         client.call(native.PING, {})
 
+    def configure(self, text):
+        """Writes the INI file and, if the daemon is there, has it read again. What it said since."""
+        path = os.path.join(self.folder, "mudaxd.ini")
+        with open(path, "w", encoding="utf8") as file:
+            file.write(text)
+        if self.daemon is None:
+            return path
+        before = len(self.log())
+        self.daemon.process.send_signal(signal.SIGHUP)
+        for _ in range(500):
+            said = self.log()[before:]
+            if "event=reloaded" in said or "event=reload_failed" in said:
+                return said
+            time.sleep(0.01)
+        self.fail("no reload in\n" + self.log())
+
+    def verdict(self, client, p, s):
+        get = {native.TABLE: "Shop", native.VERDICT: True, native.KEY: {"p": p, "s": s}}
+        body, meta = client.call(native.GET, get, with_meta=True)
+        return native.VERDICTS[meta.get(0)], body and body["v"]
+
+    def test_policies_are_changed_while_it_serves(self):
+        orders = '[policy "orders"]\ntable = Shop\npartition_key = USER#*\nsort_key = ORDER#*\n'
+        path = self.configure(orders + 'item_ttl = 1h\n[policy "carts"]\nsort_key = CART\ncache = off\n')
+        client = self.begin("--config", path)
+        client.create_table("Shop")
+
+        def put(s, value):
+            client.call(native.PUT, {native.TABLE: "Shop", native.ITEM: {"p": "USER#1", "s": s, "v": value}})
+
+        for s in ("ORDER#1", "CART", "PROFILE"):
+            put(s, 1)
+        self.assertEqual(self.verdict(client, "USER#1", "ORDER#1"), ("hit", 1))
+        self.assertEqual(self.verdict(client, "USER#1", "PROFILE"), ("hit", 1))
+        self.assertEqual(self.verdict(client, "USER#1", "CART"), ("bypass", 1))
+        time.sleep(0.05)
+        said = self.configure(orders + "item_ttl = 20ms\n")
+        self.assertIn("name=policies effect=now", said)
+        self.assertEqual(self.verdict(client, "USER#1", "ORDER#1"), ("miss", 1))
+        self.assertEqual(self.verdict(client, "USER#1", "PROFILE"), ("hit", 1))
+        self.assertEqual(self.verdict(client, "USER#1", "CART"), ("miss", 1))
+        self.assertEqual(self.verdict(client, "USER#1", "CART"), ("hit", 1))
+        self.configure(orders + "item_ttl = 1h\n")
+        self.assertEqual(self.verdict(client, "USER#1", "ORDER#1")[1], 1)
+        self.assertEqual(self.verdict(client, "USER#1", "ORDER#1"), ("hit", 1))
+        put("ORDER#1", 2)
+        self.assertEqual(self.verdict(client, "USER#1", "ORDER#1"), ("hit", 2))
+        told = client.call(native.EXPLAIN, {native.PARTS: [[native.GET, {
+            native.TABLE: "Shop", native.KEY: {"p": "USER#1", "s": "ORDER#1"}}]]})
+        self.assertEqual((told["Policy"], told["Cached"]), ("orders", True))
+        said = self.configure(orders + "item_ttl = soon\n")
+        self.assertIn('policy \\"orders\\": item_ttl: got \\"soon\\", expected a time', said)
+        self.assertEqual(self.verdict(client, "USER#1", "ORDER#1"), ("hit", 2))
+        page = self.page("/metrics")[1]
+        self.assertRegex(page, r'\nmudax_cache_policy_hits_total{policy="orders",kind="item"} [4-9]\n')
+        self.assertIn('\nmudax_cache_policy_miss_reasons_total{policy="orders",kind="item",reason="expired"} 1\n', page)
+        self.assertIn('\nmudax_cache_policy_miss_reasons_total{policy="carts",kind="item",reason="cache_off"} 1\n', page)
+        self.assertIn('\nmudax_cache_policy_entries{policy="orders"} 1\n', page)
+        stats = client.call(native.STATS, {})
+        self.assertEqual(stats['cache_policy_entries{policy="orders"}'], 1)
+
     def test_data_outlives_a_stop_and_a_kill(self):
         path = "rocksdb:" + os.path.join(self.folder, "data")
         client = self.begin(store=path)

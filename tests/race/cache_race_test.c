@@ -616,10 +616,37 @@ static void check_budget(void *arg, const struct metric *metric, const char *lab
 
 static atomic_bool is_over;
 
+/* There need not be room for policies while many before them wait for readers. */
+static void set_policies(struct backend *cache, const struct cache_policies *policies)
+{
+    struct error error;
+    enum status status = cache_policies_set(cache, policies, &error);
+    assert_true(status == STATUS_OK || status == STATUS_NO_MEMORY);
+}
+
 static void *keep_house(void *arg)
 {
     struct backend *cache = arg;
-    struct cache_policy policy = {true, 300000, 300000, 60000};
+    struct cache_rule rules[] = {
+        {.name = BYTES_LITERAL("some"),
+         .table = BYTES_LITERAL("t"),
+         .partition_key = BYTES_LITERAL("1*"),
+         .policy = {.is_enabled = true,
+                    .item_ttl_ms = 300000,
+                    .query_ttl_ms = 300000,
+                    .negative_ttl_max_ms = 60000}},
+        {.name = BYTES_LITERAL("tables"),
+         .table = BYTES_LITERAL("*"),
+         .policy = {.is_enabled = true,
+                    .item_ttl_ms = 300000,
+                    .query_ttl_ms = 300000,
+                    .negative_ttl_max_ms = 60000}},
+    };
+    struct cache_policies policies = {.fallback = {.is_enabled = true,
+                                                   .item_ttl_ms = 300000,
+                                                   .query_ttl_ms = 300000,
+                                                   .negative_ttl_max_ms = 60000},
+                                      .rules = rules};
     uint64_t now_us = 1000000;
     for (unsigned turn = 1; !atomic_load(&is_over); turn++) {
         (void)cache_housekeep(cache, now_us);
@@ -629,11 +656,16 @@ static void *keep_house(void *arg)
         if (turn % 512 == 0)
             cache_purge(cache);
         if (turn % 700 == 0) {
-            policy.is_enabled = false;
-            cache_policy_set(cache, &policy);
-            policy.is_enabled = true;
-            policy.query_ttl_ms = turn % 1400 == 0 ? 0 : 300000;
-            cache_policy_set(cache, &policy);
+            policies.fallback.is_enabled = false;
+            policies.rule_count = 0;
+            set_policies(cache, &policies);
+            policies.fallback.is_enabled = true;
+            policies.fallback.query_ttl_ms = turn % 1400 == 0 ? 0 : 300000;
+            set_policies(cache, &policies);
+        } else if (turn % 64 == 0) {
+            policies.rule_count = turn / 64 % 3;
+            rules[0].policy.is_enabled = turn % 192 != 0;
+            set_policies(cache, &policies);
         }
         sched_yield();
     }
@@ -655,7 +687,10 @@ static void no_read_is_older_than_what_was_acknowledged_or_seen(void **state)
         .seed = 99,
         .now_us = 1000000,
         .waiters_max = 4,
-        .policy = {true, 300000, 300000, 60000},
+        .policies.fallback = {.is_enabled = true,
+                              .item_ttl_ms = 300000,
+                              .query_ttl_ms = 300000,
+                              .negative_ttl_max_ms = 60000},
     };
     struct error error;
     assert_int_equal(cache_open(&options, &below, &cache, &error), STATUS_OK);

@@ -333,6 +333,13 @@ static const struct cache_policy policies[] = {
     {.is_enabled = true, .item_ttl_ms = 0, .query_ttl_ms = 5, .negative_ttl_max_ms = 1000},
 };
 
+static void set_policy(const struct cache_policy *policy)
+{
+    struct cache_policies all = {.fallback = *policy};
+    struct error error;
+    assert_int_equal(cache_policies_set(stage.cache, &all, &error), STATUS_OK);
+}
+
 /* Turns the cache off for a while, changes how long things stay, forgets everything: every 40 ms of
  * the clients' time something else. */
 static void *keep_house(void *arg)
@@ -345,7 +352,7 @@ static void *keep_house(void *arg)
         if (period != last && period % 16 == 7)
             cache_purge(stage.cache);
         else if (period != last)
-            cache_policy_set(stage.cache, &policies[period % 16 == 3 ? 1 : period / 8 % 2 * 2]);
+            set_policy(&policies[period % 16 == 3 ? 1 : period / 8 % 2 * 2]);
         last = period;
         (void)sched_yield();
     }
@@ -493,7 +500,7 @@ static int set_up(void **state)
                                     .threads = THREADS,
                                     .seed = 7,
                                     .waiters_max = 4,
-                                    .policy = policies[0]};
+                                    .policies.fallback = policies[0]};
     atomic_store(&stage.clock_us, 1000000);
     atomic_store(&stage.writes, 0);
     stage.writes_max = (size_t)stage.rounds * THREADS;

@@ -44,7 +44,9 @@ static int set_up(void **state)
         .threads = WRITERS,
         .seed = 42,
         .waiters_max = 100,
-        .policy = {.is_enabled = true, .query_ttl_ms = 300000, .negative_ttl_max_ms = 60000},
+        .policies.fallback = {.is_enabled = true,
+                              .query_ttl_ms = 300000,
+                              .negative_ttl_max_ms = 60000},
     };
     struct backend *engine;
     struct error error;

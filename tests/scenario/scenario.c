@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CLIENTS_MAX = 8, WORDS_MAX = 32, PAGE_MAX = 1024, FETCHES_MAX = 64 };
+enum { CLIENTS_MAX = 8, WORDS_MAX = 32, PAGE_MAX = 1024, FETCHES_MAX = 64, RULES_MAX = 8 };
 
 struct client {
     char name[16];
@@ -22,6 +22,7 @@ struct scenario {
     const char *path;
     int line;
     struct cache_options options;
+    struct cache_rule rules[RULES_MAX];
     struct fake_backend *fake;
     struct backend *cache;
     struct client clients[CLIENTS_MAX];
@@ -483,24 +484,97 @@ static void run_time(void)
     settle();
 }
 
+static bool set_time(size_t at, const char *name, uint32_t *ms)
+{
+    bool is_meant = is_word(at, name);
+    if (is_meant)
+        *ms = (uint32_t)(duration_us_at(at + 1) / 1000);
+    return is_meant;
+}
+
+/* The setting at `at`; returns how many words it took, 0: it is none of a policy's. */
+static size_t set_policy(struct cache_policy *policy, size_t at)
+{
+    if (is_word(at, "off"))
+        policy->is_enabled = false;
+    else if (is_word(at, "on"))
+        policy->is_enabled = true;
+    else if (is_word(at, "without_items"))
+        policy->is_without_items = true;
+    else if (set_time(at, "item_ttl", &policy->item_ttl_ms) ||
+             set_time(at, "query_ttl", &policy->query_ttl_ms) ||
+             set_time(at, "negative_ttl", &policy->negative_ttl_max_ms))
+        return 3;
+    else
+        return 0;
+    return 1;
+}
+
+static void publish_policies(void)
+{
+    struct error error;
+    if (scenario.cache != NULL &&
+        cache_policies_set(scenario.cache, &scenario.options.policies, &error) != STATUS_OK)
+        fail("%s", error.text);
+}
+
 static void run_cache(void)
 {
-    struct cache_options *options = &scenario.options;
-    struct cache_policy *policy = &options->policy;
-    for (size_t i = 1; i + 1 < scenario.word_count || is_word(i, "off"); i += 3) {
-        if (is_word(i, "waiters"))
-            options->waiters_max = (uint32_t)number_at(i + 1), i--;
-        else if (is_word(i, "item_ttl"))
-            policy->item_ttl_ms = (uint32_t)(duration_us_at(i + 1) / 1000);
-        else if (is_word(i, "query_ttl"))
-            policy->query_ttl_ms = (uint32_t)(duration_us_at(i + 1) / 1000);
-        else if (is_word(i, "off"))
-            policy->is_enabled = false, i -= 2;
-        else
-            fail("no setting '%s'", word(i));
+    for (size_t at = 1, used; at < scenario.word_count; at += used) {
+        used = set_policy(&scenario.options.policies.fallback, at);
+        if (used == 0 && is_word(at, "waiters"))
+            scenario.options.waiters_max = (uint32_t)number_at(at + 1), used = 2;
+        if (used == 0)
+            fail("no setting '%s'", word(at));
     }
-    if (scenario.cache != NULL)
-        cache_policy_set(scenario.cache, policy);
+    publish_policies();
+}
+
+/* "table=users", and the like. */
+static bool set_text(size_t at, const char *name, struct bytes *text)
+{
+    size_t size = strlen(name);
+    bool is_meant = strncmp(word(at), name, size) == 0 && word(at)[size] == '=';
+    if (is_meant)
+        *text = arena_copy(&scenario.helper.arena, bytes_text(word(at) + size + 1));
+    return is_meant;
+}
+
+static struct cache_rule *rule_named(const char *name)
+{
+    struct cache_policies *policies = &scenario.options.policies;
+    for (size_t i = 0; i < policies->rule_count; i++)
+        if (bytes_equal(scenario.rules[i].name, bytes_text(name)))
+            return &scenario.rules[i];
+    if (policies->rule_count == RULES_MAX)
+        fail("too many policies");
+    struct cache_rule *rule = &scenario.rules[policies->rule_count++];
+    *rule = (struct cache_rule){.policy = policies->fallback};
+    rule->name = arena_copy(&scenario.helper.arena, bytes_text(name));
+    policies->rules = scenario.rules;
+    return rule;
+}
+
+/* "policy orders table=events sort_key=ORDER* item_ttl 5 s", "policy none" */
+static void run_policy(void)
+{
+    if (is_word(1, "none")) {
+        scenario.options.policies.rule_count = 0;
+        publish_policies();
+        return;
+    }
+    struct cache_rule *rule = rule_named(word(1));
+    for (size_t at = 2, used; at < scenario.word_count; at += used) {
+        used = set_policy(&rule->policy, at);
+        if (set_text(at, "table", &rule->table) || set_text(at, "index", &rule->index) ||
+            set_text(at, "partition_key", &rule->partition_key) ||
+            set_text(at, "sort_key", &rule->sort_key) ||
+            set_text(at, "attribute", &rule->attribute) || set_text(at, "value", &rule->value))
+            used = 1;
+        if (used == 0)
+            fail("no setting '%s'", word(at));
+    }
+    publish_policies();
 }
 
 struct sought {
@@ -520,8 +594,11 @@ static void seek(void *arg, const struct metric *metric, const char *labels, dou
     }
 }
 
+/* Commas part words, so that labels are parted by semicolons. */
 static void run_figure(void)
 {
+    for (char *at = scenario.words[1]; *at != '\0'; at++)
+        *at = *at == ';' ? ',' : *at;
     struct sought sought = {.name = word(1)};
     scenario.cache->ops->report(scenario.cache, seek, &sought);
     if (!sought.is_found)
@@ -554,6 +631,8 @@ static void run_line(void)
         keep_house();
     else if (is_word(0, "cache"))
         run_cache();
+    else if (is_word(0, "policy"))
+        run_policy();
     else if (is_word(0, "purge"))
         cache_purge(scenario.cache);
     else if (is_word(0, "figure"))
@@ -602,10 +681,10 @@ int main(int argc, char **argv)
         .threads = 1,
         .seed = 7,
         .waiters_max = 100,
-        .policy = {.is_enabled = true,
-                   .item_ttl_ms = 300000,
-                   .query_ttl_ms = 300000,
-                   .negative_ttl_max_ms = 60000},
+        .policies.fallback = {.is_enabled = true,
+                              .item_ttl_ms = 300000,
+                              .query_ttl_ms = 300000,
+                              .negative_ttl_max_ms = 60000},
     };
     scenario.fake = fake_backend_open();
     fake_backend_table(scenario.fake, 1, "users", "id", NULL);

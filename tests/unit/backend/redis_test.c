@@ -634,10 +634,11 @@ static void what_redis_refuses_is_told_and_not_remembered(void **state)
     struct backend *engine, *cache;
     struct session session;
     struct error error;
-    struct cache_options options = {.memory_bytes = 8 << 20,
-                                    .threads = 1,
-                                    .waiters_max = 10,
-                                    .policy = {.is_enabled = true, .negative_ttl_max_ms = 1000}};
+    struct cache_options options = {
+        .memory_bytes = 8 << 20,
+        .threads = 1,
+        .waiters_max = 10,
+        .policies.fallback = {.is_enabled = true, .negative_ttl_max_ms = 1000}};
     assert_int_equal(open_engine(redis.url, &engine, &error), STATUS_OK);
     assert_int_equal(cache_open(&options, &engine, &cache, &error), STATUS_OK);
     session_open(&session, cache);

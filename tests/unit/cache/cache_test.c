@@ -598,7 +598,10 @@ static void opening_fails_cleanly_without_memory(void **state)
 {
     (void)state;
     struct cache_options options = {
-        .memory_bytes = 1 << 20, .threads = 2, .policy = {true, 1, 1, 1}};
+        .memory_bytes = 1 << 20,
+        .threads = 2,
+        .policies.fallback = {
+            .is_enabled = true, .item_ttl_ms = 1, .query_ttl_ms = 1, .negative_ttl_max_ms = 1}};
     struct error error;
     unsigned long n = 1;
     for (;; n++) {

@@ -165,8 +165,9 @@ static void ttl_is_judged_by_age(void **state)
     struct entry entry = {.stored_ms = UINT32_MAX - 10};
     assert_false(expiry_is_due(&entry, 100, 88)); /* 99 ms later, over the wrap */
     assert_true(expiry_is_due(&entry, 100, 89));
-    assert_false(expiry_is_due(&entry, 0, 89));
-    assert_true(expiry_is_due(&entry, 0, UINT32_MAX - 10 + (uint32_t)AGE_MAX_MS));
+    assert_true(expiry_is_due(&entry, 0, 89));
+    assert_false(expiry_is_due(&entry, AGE_MAX_MS, UINT32_MAX - 12 + (uint32_t)AGE_MAX_MS));
+    assert_true(expiry_is_due(&entry, AGE_MAX_MS, UINT32_MAX - 10 + (uint32_t)AGE_MAX_MS));
     assert_int_equal(entry_age_ms(&entry, UINT32_MAX - 20), 0);
 }
 

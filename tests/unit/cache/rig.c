@@ -13,7 +13,10 @@ void rig_open(struct rig *rig, size_t memory_bytes)
         .seed = 5,
         .now_us = 1000000,
         .waiters_max = 10,
-        .policy = {true, 300000, 300000, 60000},
+        .policies.fallback = {.is_enabled = true,
+                              .item_ttl_ms = 300000,
+                              .query_ttl_ms = 300000,
+                              .negative_ttl_max_ms = 60000},
     };
     struct error error;
     *rig = (struct rig){.fake = fake_backend_open(), .now_us = 1000000};

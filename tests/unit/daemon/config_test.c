@@ -220,9 +220,150 @@ static void reload_takes_what_it_can_and_names_the_rest(void **state)
     config_destroy(&after.config);
 }
 
+/* ---- policies ---- */
+
+static struct outcome read_file(const char *text)
+{
+    char *path = write_file(text);
+    struct outcome outcome = READ("--config", path);
+    (void)unlink(path);
+    return outcome;
+}
+
+static const char orders_text[] = "item_ttl = 1m\n"
+                                  "[policy \"orders\"]\n"
+                                  "table = Shop\n"
+                                  "partition_key = USER#*\n"
+                                  "sort-key = ORDER#*\n"
+                                  "item_ttl = 30s\n"
+                                  "query_ttl = 0\n"
+                                  "[policy \"sessions\"]\n"
+                                  "type = Session\n"
+                                  "type_attribute = kind\n"
+                                  "cache = off\n"
+                                  "[mudaxd]\n"
+                                  "negative_ttl = 5s\n";
+
+static void policies_are_sections_that_inherit_what_they_do_not_say(void **state)
+{
+    (void)state;
+    struct outcome outcome = read_file(orders_text);
+    assert_int_equal(outcome.result, CONFIG_OK);
+    const struct policy_list *list = &outcome.config->policies;
+    assert_int_equal(list->count, 2);
+    struct cache_policy all = {.is_enabled = true,
+                               .item_ttl_ms = 60000,
+                               .query_ttl_ms = 300000,
+                               .negative_ttl_max_ms = 5000};
+    struct cache_rule rules[2];
+    assert_int_equal(outcome.config->negative_ttl, 5000);
+    policy_list_rules(list, &all, rules);
+    assert_true(bytes_equal(rules[0].name, BYTES_LITERAL("orders")));
+    assert_true(bytes_equal(rules[0].table, BYTES_LITERAL("Shop")));
+    assert_true(bytes_equal(rules[0].sort_key, BYTES_LITERAL("ORDER#*")));
+    assert_false(bytes_given(rules[0].index));
+    assert_false(bytes_given(rules[0].attribute));
+    assert_true(rules[0].policy.is_enabled);
+    assert_int_equal(rules[0].policy.item_ttl_ms, 30000);
+    assert_int_equal(rules[0].policy.query_ttl_ms, 0);
+    assert_int_equal(rules[0].policy.negative_ttl_max_ms, 5000);
+    assert_true(bytes_equal(rules[1].attribute, BYTES_LITERAL("kind")));
+    assert_true(bytes_equal(rules[1].value, BYTES_LITERAL("Session")));
+    assert_int_equal(rules[1].policy.item_ttl_ms, 60000);
+    assert_false(rules[1].policy.is_enabled);
+    config_destroy(&outcome.config);
+}
+
+static void what_a_policy_keeps_is_one_word(void **state)
+{
+    (void)state;
+    struct outcome outcome =
+        read_file("[policy \"a\"]\ncache=items\n[policy \"b\"]\ncache=queries\n"
+                  "[policy \"c\"]\ncache=all\ntype=X\n");
+    assert_int_equal(outcome.result, CONFIG_OK);
+    const struct policy_list *list = &outcome.config->policies;
+    struct cache_policy on = {.is_enabled = true, .item_ttl_ms = 1, .query_ttl_ms = 2},
+                        off = {.query_ttl_ms = 2};
+    struct cache_policy items = policy_section_policy(&list->sections[0], &on);
+    assert_true(items.is_enabled && !items.is_without_items && items.query_ttl_ms == 0);
+    struct cache_policy queries = policy_section_policy(&list->sections[1], &on);
+    assert_true(queries.is_enabled && queries.is_without_items && queries.query_ttl_ms == 2);
+    struct cache_rule rules[3];
+    policy_list_rules(list, &off, rules); /* above all of them it is off */
+    for (int i = 0; i < 3; i++)
+        assert_false(rules[i].policy.is_enabled);
+    assert_true(bytes_equal(rules[2].attribute, BYTES_LITERAL("Type")));
+    config_destroy(&outcome.config);
+}
+
+static void a_mistake_in_a_policy_names_section_and_setting(void **state)
+{
+    (void)state;
+    assert_refused(read_file("[policy \"orders\"]\nitem_ttl = 5\n"),
+                   ":2: policy \"orders\": item_ttl: got \"5\", expected a time");
+    assert_refused(read_file("[policy \"orders\"]\ncache = some\n"),
+                   "policy \"orders\": cache: got \"some\", expected one of all items queries off");
+    assert_refused(read_file("[policy \"orders\"]\ntabel = Shop\n"),
+                   "policy \"orders\": tabel: there is no such setting");
+    assert_refused(read_file("[policy \"o\"]\ntable=a\n[policy \"p\"]\ntable=b\n"
+                             "[policy \"o\"]\ntable=c\n"),
+                   ":6: policy \"o\": table: is given twice");
+    assert_refused(read_file("[policy \"o\"]\ntype_attribute=T\n"),
+                   "policy \"o\": type_attribute: without type");
+    assert_refused(read_file("[policy \"o\"]\ntype=T\nindex=I\n"), "policy \"o\": type: items");
+    static const char *const titles[] = {
+        "policy",     "policy orders",      "policy \"\"",       "policy \"a b\"",
+        "policy \"a", "policy \"default\"", "policy \"a\" \"b\""};
+    for (size_t i = 0; i < sizeof titles / sizeof titles[0]; i++) {
+        char text[100];
+        (void)snprintf(text, sizeof text, "[%s]\ntable=a\n", titles[i]);
+        assert_refused(read_file(text), "expected [policy \"NAME\"], up to 32 letters");
+    }
+    assert_refused(read_file("[policies]\ntable=a\n"), "there is no setting \"policies.table\"");
+}
+
+static void a_file_has_at_most_63_policies(void **state)
+{
+    (void)state;
+    char text[64 * 40];
+    size_t size = 0;
+    for (int i = 0; i < 63; i++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "[policy \"p%d\"]\ntable=t%d\n",
+                                 i, i);
+    struct outcome outcome = read_file(text);
+    assert_int_equal(outcome.result, CONFIG_OK);
+    config_destroy(&outcome.config);
+    (void)snprintf(text + size, sizeof text - size, "[policy \"more\"]\ntable=t\n");
+    assert_refused(read_file(text),
+                   "policy \"more\": table: there can be no more policies than 63");
+}
+
+static void a_reload_takes_policies_that_differ(void **state)
+{
+    (void)state;
+    struct outcome before = read_file(orders_text);
+    struct outcome same = read_file(orders_text);
+    struct outcome other =
+        read_file("item_ttl=1m\nnegative_ttl=5s\n[policy \"orders\"]\ntable=Shop\n");
+    told[0] = '\0';
+    config_reload(before.config, same.config, tell);
+    assert_string_equal(told, "");
+    config_reload(before.config, other.config, tell);
+    assert_string_equal(told, "policies+ ");
+    assert_int_equal(before.config->policies.count, 1);
+    config_destroy(&before.config);
+    config_destroy(&same.config);
+    config_destroy(&other.config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(policies_are_sections_that_inherit_what_they_do_not_say),
+        cmocka_unit_test(what_a_policy_keeps_is_one_word),
+        cmocka_unit_test(a_mistake_in_a_policy_names_section_and_setting),
+        cmocka_unit_test(a_file_has_at_most_63_policies),
+        cmocka_unit_test(a_reload_takes_policies_that_differ),
         cmocka_unit_test(defaults_are_those_of_the_table),
         cmocka_unit_test(units_switches_and_both_forms_of_a_flag_are_taken),
         cmocka_unit_test(a_switch_may_stand_alone_or_with_its_value),

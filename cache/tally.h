@@ -1,0 +1,30 @@
+/* tally.h - what each policy has come to, as a lane counts it.
+ *
+ * Of the default policy hits are not counted here: they are the lane's less those of the others, so
+ * that a cache without policies pays nothing for them.
+ * Threads: written by the lane, read by anybody. */
+#pragma once
+
+#include "cache/cache.h"
+#include "cache/misses.h"
+
+/* Atomic, relaxed. */
+struct tally {
+    atomic_uint_fast64_t hits[ENTRY_KINDS], half_units_saved;
+    atomic_uint_fast64_t misses[ENTRY_KINDS][MISS_REASONS];
+};
+
+struct tallies {
+    _Atomic(struct tally *)
+        rows[CACHE_POLICIES_MAX]; /* published with release, as they are needed */
+};
+
+/* half_units  that the hit spared the store */
+void tally_hit(struct tallies *tallies, struct memory *memory, unsigned policy,
+               enum entry_kind kind, uint64_t half_units);
+void tally_miss(struct tallies *tallies, struct memory *memory, unsigned policy,
+                enum entry_kind kind, unsigned reason);
+void tallies_deinit(struct tallies *tallies, struct memory *memory);
+
+/* Adds a policy's row to `sum`. */
+void tallies_sum(const struct tallies *tallies, unsigned policy, struct tally *sum);
