@@ -25,7 +25,7 @@ enum {
     FREE_DELAY_US = 1000,  /* until an idle lane looks again for what waits to be freed */
     TIMER_STEP_US = 10 * 1000,
     LANES_KEPT = 4, /* lanes, beyond one a thread, for which memory is kept back */
-    POLICIES_KEPT_BYTES = 16 * 1024,
+    POLICIES_KEPT_BYTES = 8 * 1024,
     FLOOR_PERCENT = 10,
     NEGATIVE_PERCENT = 10,
     DEFERRED_PERCENT = 4,
@@ -353,16 +353,22 @@ static void forget_generation(struct cache *cache, const struct rules *rules,
 static bool keeps_nothing(const struct rules *rules)
 {
     bool is_kept = rules->keeps_pages;
-    for (unsigned i = 0; i < CACHE_POLICIES_MAX; i++)
-        is_kept = is_kept || policy_keeps(&rules->policies[i], ENTRY_ITEM);
+    for (size_t i = 0; i <= rules->rule_count; i++)
+        is_kept = is_kept || policy_keeps(&rules->terms[i].policy, ENTRY_ITEM);
     return !is_kept;
 }
 
+/* NULL without memory. */
 static struct rules *rules_make(struct cache *cache, const struct cache_policies *policies,
                                 const unsigned *numbers)
 {
+    for (uint32_t i = 0; i < cache->shard_count; i++)
+        if (!shard_shares_grow(&cache->shards[i], cache_policy_count(cache)))
+            return NULL;
     void *block = reclaim_heap_alloc(&cache->memory, rules_size(policies));
-    return block == NULL ? NULL : rules_build(block, policies, numbers, atomic_load(&cache->rules));
+    return block == NULL ? NULL
+                         : rules_build(block, cache->memory.budget, policies, numbers,
+                                       atomic_load(&cache->rules));
 }
 
 enum status cache_policies_set(struct backend *backend, const struct cache_policies *policies,

@@ -15,6 +15,10 @@ struct cache_policy {
     uint32_t query_ttl_ms; /* 0: queries are not cached */
     uint32_t negative_ttl_max_ms; /* absent items: the item TTL, at most this */
     bool is_without_items;        /* queries only */
+    /* Its entries take at most so much, and what comes takes the place of its own. 0: no such cap
+     */
+    uint64_t bytes_max;
+    uint32_t percent_max; /* the same, of all memory of the cache */
 };
 
 enum {

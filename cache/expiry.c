@@ -33,11 +33,16 @@ static void relink(struct expiry_list *list, const struct memory *memory, const 
 
 void expiry_unlink(struct expiry_list *list, const struct memory *memory, struct entry *entry)
 {
+    if (list->hand == memory_handle(memory, entry))
+        expiry_pass(list, entry);
     relink(list, memory, entry, entry->expiry_next, entry->expiry_prev);
 }
 
-void expiry_moved(struct expiry_list *list, const struct memory *memory, struct entry *copy)
+void expiry_moved(struct expiry_list *list, const struct memory *memory, const struct entry *entry,
+                  struct entry *copy)
 {
     uint32_t handle = memory_handle(memory, copy);
+    if (list->hand == memory_handle(memory, entry))
+        list->hand = handle;
     relink(list, memory, copy, handle, handle);
 }

@@ -15,6 +15,7 @@ enum { AGE_MAX_MS = 24 * 24 * 3600 * 1000 };
 
 struct expiry_list {
     uint32_t oldest, newest; /* handles */
+    uint32_t hand;           /* where the search for what is not used stopped; 0: at the oldest */
 };
 
 static inline enum expiry_kind expiry_kind(const struct entry *entry)
@@ -39,5 +40,18 @@ static inline bool expiry_is_due(const struct entry *entry, uint32_t due_ms, uin
 
 void expiry_push(struct expiry_list *list, const struct memory *memory, struct entry *entry);
 void expiry_unlink(struct expiry_list *list, const struct memory *memory, struct entry *entry);
-/* `copy` takes the place of an entry whose links it has. */
-void expiry_moved(struct expiry_list *list, const struct memory *memory, struct entry *copy);
+/* `copy` takes the place of `entry`, whose links it has. */
+void expiry_moved(struct expiry_list *list, const struct memory *memory, const struct entry *entry,
+                  struct entry *copy);
+
+/* The entry at the hand, which goes round from the oldest to the newest; NULL if there is none. */
+static inline struct entry *expiry_at_hand(const struct expiry_list *list,
+                                           const struct memory *memory)
+{
+    return memory_at(memory, list->hand != 0 ? list->hand : list->oldest);
+}
+/* Moves the hand behind that entry. */
+static inline void expiry_pass(struct expiry_list *list, const struct entry *entry)
+{
+    list->hand = entry->expiry_next;
+}

@@ -6,7 +6,7 @@
 #include "protocol/encoding/msgpack.h"
 #include "protocol/ensure.h"
 
-enum { MEMBERS_MAX = 12 };
+enum { MEMBERS_MAX = 16 };
 
 /* A map that is being written. */
 struct told {
@@ -92,7 +92,8 @@ static void tell_cached(struct told *told, struct cache_lane *lane, const struct
     bool is_there = entry != NULL;
     bool is_due = is_there && expiry_is_due(entry, rules->due_ms[policy][kind], now_ms);
     if (is_there && !is_due)
-        tell_entry(told, cache, entry, policy_ttl_ms(&rules->policies[policy], kind), now_ms);
+        tell_entry(told, cache, entry, policy_ttl_ms(&rules_terms(rules, policy)->policy, kind),
+                   now_ms);
     reclaim_end(lane->reclaimer);
     add_text(told, "Policy", bytes_text(cache->policy_names[policy]));
     add_truth(told, "Cached", is_there && !is_due);

@@ -273,7 +273,7 @@ static unsigned find_tag(struct fetch *fetch, bool *is_kept)
     const struct rules *rules = cache_rules(lane->cache);
     unsigned tag = rules_tag(rules, &fetch->fit, has_item ? reply->body : BYTES_NONE);
     fetch->policy = tag_policy(tag);
-    *is_kept = policy_keeps(&rules->policies[fetch->policy], entry_kind(fetch->probe));
+    *is_kept = policy_keeps(&rules_terms(rules, fetch->policy)->policy, entry_kind(fetch->probe));
     reclaim_end(lane->reclaimer);
     return tag;
 }

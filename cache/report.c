@@ -105,7 +105,7 @@ static void sum_shares(struct cache *cache, struct policy_sum *sums, unsigned po
     for (uint32_t i = 0; i < cache->shard_count; i++) {
         struct shard *shard = &cache->shards[i];
         mutex_lock(&shard->lock);
-        for (unsigned policy = 0; policy < policies; policy++) {
+        for (unsigned policy = 0; policy < policies && policy < shard->share_count; policy++) {
             const struct share *share = &shard->shares[policy];
             sums[policy].entries += share->entries;
             sums[policy].bytes += share->bytes;

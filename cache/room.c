@@ -3,18 +3,20 @@
 #include "protocol/ensure.h"
 
 enum {
-    EVICT_MAX = 8,          /* entries under one lock */
-    EVACUATE_LIVE_MAX = 64, /* slots in use of a run that a fill empties itself */
-    FREE_COUNT_MAX = 64,    /* retired things freed between two tries */
-    HOUSE_EVICT_MAX = 256,  /* entries a call */
-    HOUSE_EXPIRE_MAX = 512, /* entries a shard, policy and call */
-    HOUSE_FREE_MAX = 2048,  /* retired things, a run given up */
-    HOUSE_EVACUATE_MAX = 4, /* runs a call */
-    ROUNDS_MAX = 8,         /* tries of a fill */
-    TIDY_TABLES = 16,       /* of an index, a call */
-    POPULATE_FRACTION = 8,  /* of the budget: pages asked for ahead of use, at most */
+    EVICT_MAX = 8,              /* entries under one lock */
+    EVACUATE_LIVE_MAX = 64,     /* slots in use of a run that a fill empties itself */
+    FREE_COUNT_MAX = 64,        /* retired things freed between two tries */
+    HOUSE_EVICT_MAX = 256,      /* entries a call */
+    HOUSE_EXPIRE_MAX = 512,     /* entries a shard, policy and call */
+    HOUSE_FREE_MAX = 2048,      /* retired things, a run given up */
+    HOUSE_SHARE_MAX = 64 << 10, /* bytes a policy above its cap, a call */
+    HOUSE_EVACUATE_MAX = 4,     /* runs a call */
+    ROUNDS_MAX = 8,             /* tries of a fill */
+    TIDY_TABLES = 16,           /* of an index, a call */
+    POPULATE_FRACTION = 8,      /* of the budget: pages asked for ahead of use, at most */
     POPULATE_MAX = 32 << 20,
-    HOUSE_RESERVES = 2, /* housekeeping keeps this many times what fills keep free */
+    SHARE_SHARDS_MAX = 64, /* looked at for entries of a policy that is at its cap */
+    HOUSE_RESERVES = 2,    /* housekeeping keeps this many times what fills keep free */
 };
 
 /* Kinds that may be evicted for an entry of `kind` (0: housekeeping): its own, and the others while
@@ -189,6 +191,58 @@ static bool is_allowed(struct cache_lane *lane, struct shard *shard,
     return is_ok;
 }
 
+/* Evicts entries of a policy until `wanted` bytes are gone, from `number`'s shard on; a few under
+ * one lock, a bounded number of shards. Returns the bytes. */
+static size_t evict_of(struct cache *cache, struct reclaimer *reclaimer, unsigned policy,
+                       uint32_t number, size_t wanted)
+{
+    size_t evicted = 0;
+    int looked = 0;
+    while (evicted < wanted && looked < SHARE_SHARDS_MAX) {
+        struct shard *shard = &cache->shards[number % cache->shard_count];
+        size_t bytes = 1;
+        shard_enter(shard, reclaimer);
+        for (int i = 0; i < EVICT_MAX && evicted < wanted && bytes != 0; i++)
+            evicted += bytes = shard_evict_of(shard, reclaimer, policy);
+        shard_leave(shard, reclaimer);
+        if (bytes != 0)
+            continue;
+        number++;
+        looked++;
+    }
+    return evicted;
+}
+
+/* Bytes by which a policy would be above its cap with `size` more. */
+static size_t above_cap(struct cache *cache, struct reclaimer *reclaimer, unsigned policy,
+                        size_t size)
+{
+    if (policy == 0)
+        return 0;
+    reclaim_begin(reclaimer);
+    size_t most = rules_terms(cache_rules(cache), policy)->bytes_max;
+    reclaim_end(reclaimer);
+    if (LIKELY(most == SIZE_MAX))
+        return 0;
+    size_t used = memory_figure(&cache->totals.policy_bytes[policy]) + size;
+    return size > most ? SIZE_MAX : used > most ? used - most : 0;
+}
+
+/* Makes place in a policy's share, at the cost of its own entries: twice what comes, at most. What
+ * was above it before, since the cap is new, is housekeeping's. */
+static bool has_share(struct cache_lane *lane, struct shard *shard, unsigned policy, size_t size)
+{
+    struct cache *cache = lane->cache;
+    size_t above = above_cap(cache, lane->reclaimer, policy, size);
+    if (LIKELY(above == 0))
+        return true;
+    bool is_room = above <= 2 * size && evict_of(cache, lane->reclaimer, policy,
+                                                 (uint32_t)(shard - cache->shards), above) >= above;
+    if (!is_room)
+        count(&lane->counters.dropped_share, 1);
+    return is_room;
+}
+
 /* Gathers free slots of other classes in as many runs as `size` bytes take. */
 static bool gather_runs(struct cache_lane *lane, size_t size)
 {
@@ -236,7 +290,8 @@ struct entry *room_make_entry(struct cache_lane *lane, struct shard *shard,
     struct cache *cache = lane->cache;
     ensure(!lane->is_in_section);
     size_t size = entry_size_needed(&cache->memory, source);
-    if (!is_allowed(lane, shard, source, size))
+    if (!is_allowed(lane, shard, source, size) ||
+        !has_share(lane, shard, tag_policy(source->tag), size))
         return NULL;
     struct entry *entry = entry_make(&cache->memory, source);
     if (entry == NULL)
@@ -277,6 +332,21 @@ static bool free_runs(struct cache *cache, struct reclaimer *reclaimer, size_t w
     return is_lacking;
 }
 
+/* Where a cap is new, or entries were found to be another policy's. */
+static bool keep_shares(struct cache *cache, struct reclaimer *reclaimer)
+{
+    bool is_more = false;
+    for (unsigned policy = 1; policy < cache_policy_count(cache); policy++) {
+        size_t above = above_cap(cache, reclaimer, policy, 0);
+        if (above == 0)
+            continue;
+        size_t wanted = above < HOUSE_SHARE_MAX ? above : HOUSE_SHARE_MAX;
+        (void)evict_of(cache, reclaimer, policy, cache->house_shard, wanted);
+        is_more = is_more || above > wanted;
+    }
+    return is_more;
+}
+
 bool room_keep_free(struct cache *cache, struct reclaimer *reclaimer)
 {
     size_t ahead = cache->memory.budget / POPULATE_FRACTION;
@@ -287,6 +357,7 @@ bool room_keep_free(struct cache *cache, struct reclaimer *reclaimer)
     size_t wanted = missing(cache, HOUSE_RESERVES * cache->reserve_bytes);
     if (wanted != 0)
         (void)evict_some(cache, reclaimer, NULL, evictable(cache, 0), HOUSE_EVICT_MAX, wanted);
+    is_populating = keep_shares(cache, reclaimer) || is_populating;
     bool is_more = free_runs(cache, reclaimer, cache->reserve_bytes);
     tidy_one(cache, reclaimer);
     is_more = memory_trim(&cache->memory, HOUSE_RESERVES * cache->reserve_bytes) || is_more;

@@ -29,7 +29,8 @@ static size_t rule_room(const struct cache_rule *rule)
 
 size_t rules_size(const struct cache_policies *policies)
 {
-    size_t size = sizeof(struct rules) + policies->rule_count * sizeof(struct rule);
+    size_t size = sizeof(struct rules) + sizeof(struct policy_terms) +
+                  policies->rule_count * (sizeof(struct policy_terms) + sizeof(struct rule));
     for (size_t i = 0; i < policies->rule_count; i++)
         size += rule_room(&policies->rules[i]);
     return size;
@@ -129,28 +130,39 @@ static uint32_t due_ms(const struct cache_policy *policy, enum expiry_kind kind)
     return ttl_ms == 0 || ttl_ms > AGE_MAX_MS ? (uint32_t)AGE_MAX_MS : ttl_ms;
 }
 
-static void set_policy(struct rules *rules, unsigned number, const struct cache_policy *policy)
+/* The default has no cap: it is what all others leave. */
+static size_t bytes_max(const struct cache_policy *policy, size_t memory)
+{
+    size_t most = policy->bytes_max == 0 ? SIZE_MAX : policy->bytes_max;
+    size_t share = memory / 100 * policy->percent_max;
+    return policy->percent_max != 0 && share < most ? share : most;
+}
+
+static void set_due(struct rules *rules, unsigned number, const struct cache_policy *policy)
 {
     ensure(number < CACHE_POLICIES_MAX);
-    rules->policies[number] = *policy;
     for (unsigned kind = 0; kind < EXPIRY_KINDS; kind++)
         rules->due_ms[number][kind] = due_ms(policy, (enum expiry_kind)kind);
     rules->keeps_pages = rules->keeps_pages || policy_keeps(policy, ENTRY_PAGE);
 }
 
-struct rules *rules_build(void *block, const struct cache_policies *policies,
+struct rules *rules_build(void *block, size_t memory, const struct cache_policies *policies,
                           const unsigned *numbers, const struct rules *before)
 {
     struct rules *rules = block;
     *rules = (struct rules){.rule_count = policies->rule_count};
-    rules->rules = (struct rule *)(void *)(rules + 1);
+    rules->terms = (struct policy_terms *)(void *)(rules + 1);
+    rules->rules = (struct rule *)(void *)(rules->terms + 1 + rules->rule_count);
     struct shelf shelf = {(uint8_t *)(rules->rules + rules->rule_count)};
+    rules->terms[0] = (struct policy_terms){policies->fallback, SIZE_MAX};
     for (unsigned i = 0; i < CACHE_POLICIES_MAX; i++)
-        set_policy(rules, i, &policies->fallback);
+        set_due(rules, i, &policies->fallback);
     for (size_t i = 0; i < policies->rule_count; i++) {
         const struct cache_rule *rule = &policies->rules[i];
         rules->rules[i] = rule_make(&shelf, rule, numbers[i]);
-        set_policy(rules, numbers[i], &rule->policy);
+        rules->terms_of[numbers[i]] = (uint8_t)(1 + i);
+        rules->terms[1 + i] = (struct policy_terms){rule->policy, bytes_max(&rule->policy, memory)};
+        set_due(rules, numbers[i], &rule->policy);
     }
     ensure((size_t)(shelf.at - (uint8_t *)block) <= rules_size(policies));
     unsigned generation = before == NULL ? 0 : before->generation;
@@ -305,11 +317,11 @@ bool rules_may_keep(const struct rules *rules, const struct rule_fit *fit, enum 
 {
     for (uint64_t left = fit->rules; left != 0; left &= left - 1) {
         const struct rule *rule = &rules->rules[__builtin_ctzll(left)];
-        bool is_kept = policy_keeps(&rules->policies[rule->number], kind);
+        bool is_kept = policy_keeps(&rules_terms(rules, rule->number)->policy, kind);
         if (is_kept || !bytes_given(rule->attribute))
             return is_kept;
     }
-    return policy_keeps(&rules->policies[0], kind);
+    return policy_keeps(&rules->terms[0].policy, kind);
 }
 
 struct rule_subject rule_subject_of(const struct request *request)

@@ -18,6 +18,12 @@ struct pattern {
     struct bytes number, parts[2], binaries[2];
 };
 
+/* What a policy says. */
+struct policy_terms {
+    struct cache_policy policy;
+    size_t bytes_max; /* of its entries; SIZE_MAX: any */
+};
+
 struct rule {
     unsigned number; /* of its policy */
     struct pattern table, index, partition_key, sort_key;
@@ -34,19 +40,27 @@ _Static_assert(RULE_GENERATIONS << RULE_GENERATION_SHIFT == ENTRY_TAGS, "an entr
 struct rules {
     /* By number: the age at which an entry is no plain hit any more; 0: at once. */
     uint32_t due_ms[CACHE_POLICIES_MAX][EXPIRY_KINDS];
-    unsigned generation;                              /* shifted into its place in a tag */
-    bool keeps_pages;                                 /* some policy does */
-    struct cache_policy policies[CACHE_POLICIES_MAX]; /* those without a rule: the default */
+    unsigned generation; /* shifted into its place in a tag */
+    bool keeps_pages;    /* some policy does */
+    uint8_t
+        terms_of[CACHE_POLICIES_MAX]; /* by number: which; those without a rule: the default's */
+    struct policy_terms *terms;       /* the default's, then each rule's */
     size_t rule_count;
     struct rule *rules;
 };
 
+static inline const struct policy_terms *rules_terms(const struct rules *rules, unsigned policy)
+{
+    return &rules->terms[rules->terms_of[policy]];
+}
+
 /* Bytes of a block for rules_build(). */
 size_t rules_size(const struct cache_policies *policies);
 /* block    rules_size() bytes, aligned as by malloc
+ * memory   of the cache, bytes
  * numbers  of each rule's policy
  * before   the rules so far, or NULL; when others match since, the generation is the next */
-struct rules *rules_build(void *block, const struct cache_policies *policies,
+struct rules *rules_build(void *block, size_t memory, const struct cache_policies *policies,
                           const unsigned *numbers, const struct rules *before);
 
 /* What is to be matched: an item, or a page of a range. Borrowed. */
@@ -83,7 +97,7 @@ static inline unsigned tag_policy(unsigned tag)
     return tag & (CACHE_POLICIES_MAX - 1);
 }
 
-/* Whether a policy's items or pages are kept at all. */
+/* Whether its items or pages are kept at all. */
 static inline bool policy_keeps(const struct cache_policy *policy, enum entry_kind kind)
 {
     return policy->is_enabled &&

@@ -2,7 +2,10 @@
 
 #include "protocol/ensure.h"
 
-enum { GONE_A_STRIPE = 4 };
+enum {
+    GONE_A_STRIPE = 4,
+    HAND_STEPS_MAX = 64, /* entries passed in search for one; then the next goes, used or not */
+};
 _Static_assert(GONE_A_STRIPE *STRIPES_MIN >= GONE_SLOTS_MIN, "enough for the rest of a hash");
 
 static const struct policy_ops *const policies[CACHE_EVICTIONS] = {
@@ -33,14 +36,38 @@ void shard_close(struct shard *shard)
         flights_close(&shard->flights, shard->memory);
     gone_close(&shard->gone, shard->memory);
     stripes_close(&shard->stripes, shard->memory);
+    if (shard->shares != NULL)
+        memory_heap_free(shard->memory, shard->shares, shard->share_count * sizeof *shard->shares);
     if (shard->policy != NULL)
         shard->policy->ops->close(&shard->policy);
     mutex_deinit(&shard->lock);
     shard->memory = NULL;
 }
 
+bool shard_shares_grow(struct shard *shard, unsigned count)
+{
+    if (count <= shard->share_count) /* which only this changes, one thread at a time */
+        return true;
+    struct share *grown = memory_heap_alloc(shard->memory, count * sizeof *grown);
+    if (grown == NULL)
+        return false;
+    memset(grown, 0, count * sizeof *grown);
+    mutex_lock(&shard->lock);
+    struct share *before = shard->shares;
+    unsigned count_before = shard->share_count;
+    if (before != NULL)
+        memcpy(grown, before, count_before * sizeof *grown);
+    shard->shares = grown;
+    shard->share_count = count;
+    mutex_unlock(&shard->lock);
+    if (before != NULL)
+        memory_heap_free(shard->memory, before, count_before * sizeof *before);
+    return true;
+}
+
 static struct share *share_of(struct shard *shard, const struct entry *entry) REQUIRES(shard->lock)
 {
+    ensure(entry_policy(entry) < shard->share_count);
     return &shard->shares[entry_policy(entry)];
 }
 
@@ -58,6 +85,9 @@ static void share_count(struct shard *shard, const struct entry *entry, size_t s
     ensure(is_added || (share->entries > 0 && share->bytes >= size));
     share->entries += is_added ? 1 : UINT32_MAX;
     share->bytes += is_added ? size : -size;
+    atomic_size_t *total = &shard->totals->policy_bytes[entry_policy(entry)];
+    if (entry_policy(entry) != 0)
+        (is_added ? memory_add : memory_sub)(total, size);
 }
 
 static enum share_reason share_reason(enum shard_reason reason)
@@ -199,11 +229,42 @@ size_t shard_evict(struct shard *shard, struct reclaimer *reclaimer, unsigned ki
     return size;
 }
 
+/* Where the hands of a policy's lists stand, the oldest. */
+static struct entry *at_hands(struct shard *shard, unsigned policy) REQUIRES(shard->lock)
+{
+    struct entry *oldest = NULL;
+    for (unsigned kind = 0; kind < EXPIRY_KINDS && policy < shard->share_count; kind++) {
+        struct entry *entry = expiry_at_hand(&shard->shares[policy].expiry[kind], shard->memory);
+        if (entry != NULL &&
+            (oldest == NULL || (int32_t)(entry->stored_ms - oldest->stored_ms) < 0))
+            oldest = entry;
+    }
+    return oldest;
+}
+
+size_t shard_evict_of(struct shard *shard, struct reclaimer *reclaimer, unsigned policy)
+{
+    struct entry *entry;
+    for (int step = 0; (entry = at_hands(shard, policy)) != NULL; step++) {
+        unsigned hits = entry_counter(entry);
+        if (hits == 0 || step == HAND_STEPS_MAX)
+            break;
+        atomic_store_explicit(&entry->counter, (unsigned char)(hits / 2), memory_order_relaxed);
+        expiry_pass(list_of(shard, entry), entry);
+    }
+    if (entry == NULL)
+        return 0;
+    size_t size = entry_size(shard->memory, entry);
+    shard->policy->bytes.evicted[policy_class(size)]++;
+    shard_remove(shard, reclaimer, entry, SHARD_EVICTED);
+    return size;
+}
+
 uint32_t shard_expire(struct shard *shard, struct reclaimer *reclaimer, unsigned policy,
                       const uint32_t due_ms[EXPIRY_KINDS], uint32_t now_ms, uint32_t count_max)
 {
     uint32_t count = 0;
-    for (unsigned kind = 0; kind < EXPIRY_KINDS; kind++) {
+    for (unsigned kind = 0; kind < EXPIRY_KINDS && policy < shard->share_count; kind++) {
         const struct expiry_list *list = &shard->shares[policy].expiry[kind];
         while (count < count_max && list->oldest != 0) {
             struct entry *oldest = memory_at(shard->memory, list->oldest);
@@ -244,7 +305,7 @@ void shard_relocate(struct shard *shard, struct reclaimer *reclaimer, struct ent
     /* Takes the place of its original: the table need not grow. */
     ensure(index_set(shard->index, reclaimer, copy, &previous) && previous == entry);
     shard->policy->ops->moved(shard->policy, entry, copy);
-    expiry_moved(list_of(shard, copy), shard->memory, copy);
+    expiry_moved(list_of(shard, copy), shard->memory, entry, copy);
     if (entry_kind(copy) == ENTRY_PAGE)
         node_page_moved(&shard->nodes, entry, copy);
     entry_chunks_pass(shard->memory, entry, copy);

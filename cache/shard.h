@@ -20,6 +20,7 @@
 /* What all shards add up to. */
 struct shard_totals {
     atomic_size_t kind_bytes[ENTRY_KINDS], negative_bytes;
+    atomic_size_t policy_bytes[CACHE_POLICIES_MAX]; /* not the default's, which has no cap */
 };
 
 /* How a policy's entries went. */
@@ -47,7 +48,8 @@ struct shard {
     struct flights flights;
     struct nodes nodes;
     struct gone gone;
-    struct share shares[CACHE_POLICIES_MAX];
+    struct share *shares; /* by number, `share_count` of them */
+    unsigned share_count;
     size_t payload_bytes; /* keys and values, nothing else */
     uint64_t removed[SHARD_REASONS][ENTRY_KINDS];
     uint32_t tidy_at;
@@ -69,6 +71,9 @@ struct shard_options {
 MUST_CHECK bool shard_open(struct shard *shard, const struct shard_options *options);
 /* No entry is freed one by one: the memory goes with the cache. */
 void shard_close(struct shard *shard);
+
+/* Has room for so many policies. False without memory. */
+MUST_CHECK bool shard_shares_grow(struct shard *shard, unsigned count);
 
 /* Publishes an entry in place of what has its key. `node`: a page's. False without memory; the
  * entry is then still the caller's. */
@@ -95,6 +100,11 @@ void shard_disown_fetches(struct shard *shard) REQUIRES(shard->lock);
  * slot_size  what became free: the entry's, 0 for a large one */
 size_t shard_evict(struct shard *shard, struct reclaimer *reclaimer, unsigned kinds,
                    unsigned size_class, uint32_t *slot_size) REQUIRES(shard->lock);
+/* Evicts one entry of a policy: the first one not used since the hand came by; a bounded number of
+ * steps. Returns its bytes, 0 if there is none.
+ * Source: SIEVE, NSDI'24, whose queue is in the order of arrival as lists of expiry are. */
+size_t shard_evict_of(struct shard *shard, struct reclaimer *reclaimer, unsigned policy)
+    REQUIRES(shard->lock);
 /* Removes at most `count_max` entries of a policy that are due. Returns how many. */
 uint32_t shard_expire(struct shard *shard, struct reclaimer *reclaimer, unsigned policy,
                       const uint32_t due_ms[EXPIRY_KINDS], uint32_t now_ms, uint32_t count_max)

@@ -328,7 +328,7 @@ static struct entry *image_entry(struct write *write, const struct raised *raise
     reclaim_begin(write->lane->reclaimer);
     const struct rules *rules = cache_rules(cache);
     unsigned tag = rules_tag(rules, &raised->fit, touched->image);
-    bool is_kept = policy_keeps(&rules->policies[tag_policy(tag)], ENTRY_ITEM);
+    bool is_kept = policy_keeps(&rules_terms(rules, tag_policy(tag))->policy, ENTRY_ITEM);
     reclaim_end(write->lane->reclaimer);
     if (!is_kept)
         return NULL;

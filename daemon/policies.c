@@ -142,6 +142,8 @@ struct cache_policy policy_section_policy(const struct policy_section *section,
         policy.query_ttl_ms = (uint32_t)section->query_ttl;
     if (section->is_set[POLICY_SETTING_negative_ttl])
         policy.negative_ttl_max_ms = (uint32_t)section->negative_ttl;
+    policy.bytes_max = section->max_bytes;
+    policy.percent_max = (uint32_t)section->max_share;
     policy.is_enabled = policy.is_enabled && section->cache != POLICY_CACHE_OFF;
     policy.is_without_items = section->cache == POLICY_CACHE_QUERIES;
     if (section->cache == POLICY_CACHE_ITEMS)

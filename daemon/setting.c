@@ -49,6 +49,7 @@ static const struct unit size_units[] = {{"", 1},           {"B", 1},          {
 static const struct unit time_units[] = {{"ms", 1},      {"s", 1000},     {"m", 60000},
                                          {"h", 3600000}, {"d", 86400000}, {NULL, 0}};
 static const struct unit count_units[] = {{"", 1}, {NULL, 0}};
+static const struct unit percent_units[] = {{"%", 1}, {NULL, 0}};
 
 static bool parse_number(const char *text, const struct unit *units, uint64_t *out)
 {
@@ -162,6 +163,8 @@ static bool parse(void *base, const struct setting *row, const char *text)
         return parse_units(base, row, size_units, text);
     case SETTING_TIME:
         return parse_units(base, row, time_units, text);
+    case SETTING_PERCENT:
+        return parse_units(base, row, percent_units, text);
     case SETTING_SWITCH:
         return setting_parse_switch(text, field(base, row));
     case SETTING_CHOICE:
@@ -180,17 +183,18 @@ static void describe(const struct setting *row, char *out, size_t size)
         [SETTING_COUNT] = "a number",
         [SETTING_SIZE] = "a size such as 64M",
         [SETTING_TIME] = "a time such as 500ms, 10s, 5m or 0",
+        [SETTING_PERCENT] = "a share such as 25%",
         [SETTING_SWITCH] = "on or off",
     };
     if (row->type == SETTING_CHOICE) {
         size_t used = (size_t)snprintf(out, size, "one of");
         for (const char *const *text = choice_texts(row); *text != NULL && used < size; text++)
             used += (size_t)snprintf(out + used, size - used, " %s", *text);
-    } else if (row->type == SETTING_COUNT || row->type == SETTING_SIZE ||
-               row->type == SETTING_TIME) {
-        const char *unit = row->type == SETTING_TIME   ? " ms"
-                           : row->type == SETTING_SIZE ? " bytes"
-                                                       : "";
+    } else if (row->most != 0) {
+        const char *unit = row->type == SETTING_TIME      ? " ms"
+                           : row->type == SETTING_SIZE    ? " bytes"
+                           : row->type == SETTING_PERCENT ? "%"
+                                                          : "";
         (void)snprintf(out, size, "%s, from %llu to %llu%s", kinds[row->type],
                        (unsigned long long)row->least, (unsigned long long)row->most, unit);
     } else {

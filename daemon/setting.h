@@ -16,7 +16,8 @@ struct setting_list {
 };
 
 /* TEXT (of `least` characters or more), LIST and KEYS (repeatable; commas in one text), COUNT, SIZE
- * (bytes), TIME (milliseconds), SWITCH (on, off), CHOICE (one of a few words, a number from 0). */
+ * (bytes), TIME (milliseconds), PERCENT, SWITCH (on, off), CHOICE (one of a few words, a number
+ * from 0). */
 enum setting_type {
     SETTING_TEXT,
     SETTING_LIST,
@@ -24,17 +25,19 @@ enum setting_type {
     SETTING_COUNT,
     SETTING_SIZE,
     SETTING_TIME,
+    SETTING_PERCENT,
     SETTING_SWITCH,
     SETTING_CHOICE,
 };
-#define SETTING_FIELD_TEXT   char *
-#define SETTING_FIELD_LIST   struct setting_list
-#define SETTING_FIELD_KEYS   struct setting_list
-#define SETTING_FIELD_COUNT  uint64_t
-#define SETTING_FIELD_SIZE   uint64_t
-#define SETTING_FIELD_TIME   uint64_t
-#define SETTING_FIELD_SWITCH bool
-#define SETTING_FIELD_CHOICE int
+#define SETTING_FIELD_TEXT    char *
+#define SETTING_FIELD_LIST    struct setting_list
+#define SETTING_FIELD_KEYS    struct setting_list
+#define SETTING_FIELD_COUNT   uint64_t
+#define SETTING_FIELD_SIZE    uint64_t
+#define SETTING_FIELD_TIME    uint64_t
+#define SETTING_FIELD_PERCENT uint64_t
+#define SETTING_FIELD_SWITCH  bool
+#define SETTING_FIELD_CHOICE  int
 
 struct setting {
     const char *name; /* with underscores */

@@ -325,7 +325,10 @@ static bool run_options(struct run *run, struct request *request, char *rest)
     bool is_understood = true;
     while (*skip_blanks(rest) != '\0' && is_understood) {
         const char *word = take_word(&rest);
-        is_understood = run_option(run, request, word, &rest);
+        if (request->operation == OPERATION_QUERY && strcmp(word, "index") == 0)
+            request->index_name = bytes_text(take_word(&rest));
+        else
+            is_understood = run_option(run, request, word, &rest);
     }
     return is_understood;
 }

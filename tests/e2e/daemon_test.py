@@ -457,6 +457,19 @@ class Stopping(Outside):
         stats = client.call(native.STATS, {})
         self.assertEqual(stats['cache_policy_entries{policy="orders"}'], 1)
 
+    def test_a_policy_takes_no_more_than_its_share(self):
+        path = self.configure('[policy "tenant"]\ntable = Shop\npartition_key = T#*\nmax_bytes = 256K\n')
+        client = self.begin("--config", path)
+        client.create_table("Shop")
+        client.call(native.PUT, {native.TABLE: "Shop", native.ITEM: {"p": "other", "s": "1", "v": 1}})
+        for number in range(1000):
+            client.call(native.PUT, {native.TABLE: "Shop", native.ITEM: {"p": f"T#{number}", "s": "1", "v": "x" * 1000}})
+        stats = client.call(native.STATS, {})
+        self.assertLessEqual(int(stats['cache_policy_entry_bytes{policy="tenant"}']), 256 << 10)
+        self.assertGreater(int(stats['cache_policy_entry_bytes{policy="tenant"}']), 200 << 10)
+        self.assertGreater(int(stats['cache_policy_removed_total{policy="tenant",why="evicted"}']), 700)
+        self.assertEqual(self.verdict(client, "other", "1"), ("hit", 1))
+
     def test_data_outlives_a_stop_and_a_kill(self):
         path = "rocksdb:" + os.path.join(self.folder, "data")
         client = self.begin(store=path)

@@ -146,7 +146,7 @@ static void expiry_list_keeps_the_order_of_arrival(void **state)
     expiry_unlink(&list, &memory, entries[2]);
     expiry_unlink(&list, &memory, entries[5]);
     struct entry *copy = entry_move(&memory, entries[0]);
-    expiry_moved(&list, &memory, copy);
+    expiry_moved(&list, &memory, entries[0], copy);
     static const uint32_t left[] = {0, 1, 3, 4};
     uint32_t handle = list.oldest;
     for (int i = 0; i < 4; i++) {
@@ -156,6 +156,37 @@ static void expiry_list_keeps_the_order_of_arrival(void **state)
     }
     assert_int_equal(handle, 0);
     assert_ptr_equal(memory_at(&memory, list.newest), entries[4]);
+    memory_close(&memory);
+}
+
+static void a_hand_goes_round_whatever_leaves_or_moves(void **state)
+{
+    (void)state;
+    enum { ENTRIES = 4 };
+    struct memory memory;
+    struct expiry_list list = {0};
+    struct entry *entries[ENTRIES];
+    assert_true(memory_open(&memory, 1 << 20, 0));
+    assert_null(expiry_at_hand(&list, &memory));
+    for (uint32_t i = 0; i < ENTRIES; i++) {
+        struct entry_source source = {.probe = probe_of(ENTRY_ITEM, i), .body = BYTES_LITERAL("x")};
+        entries[i] = entry_make(&memory, &source);
+        expiry_push(&list, &memory, entries[i]);
+    }
+    assert_ptr_equal(expiry_at_hand(&list, &memory), entries[0]);
+    expiry_pass(&list, entries[0]);
+    assert_ptr_equal(expiry_at_hand(&list, &memory), entries[1]);
+    struct entry *copy = entry_move(&memory, entries[1]);
+    expiry_moved(&list, &memory, entries[1], copy);
+    assert_ptr_equal(expiry_at_hand(&list, &memory), copy);
+    expiry_unlink(&list, &memory, copy);
+    assert_ptr_equal(expiry_at_hand(&list, &memory), entries[2]);
+    expiry_unlink(&list, &memory, entries[0]);
+    expiry_pass(&list, entries[2]);
+    expiry_unlink(&list, &memory, entries[3]);
+    assert_ptr_equal(expiry_at_hand(&list, &memory), entries[2]); /* from the oldest again */
+    expiry_unlink(&list, &memory, entries[2]);
+    assert_null(expiry_at_hand(&list, &memory));
     memory_close(&memory);
 }
 
@@ -218,6 +249,7 @@ int main(void)
         cmocka_unit_test(page_keeps_its_interval_and_node),
         cmocka_unit_test(what_cannot_fit_is_refused),
         cmocka_unit_test(expiry_list_keeps_the_order_of_arrival),
+        cmocka_unit_test(a_hand_goes_round_whatever_leaves_or_moves),
         cmocka_unit_test(ttl_is_judged_by_age),
         cmocka_unit_test(flight_outlives_its_leader_until_the_last_waiter),
     };

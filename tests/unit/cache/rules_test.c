@@ -36,7 +36,7 @@ static void build(struct cache_rule rule)
     rule.name = BYTES_LITERAL("it");
     struct cache_policies policies = {.fallback = all, .rules = &rule, .rule_count = 1};
     free(built);
-    built = rules_build(malloc(rules_size(&policies)), &policies, &number, NULL);
+    built = rules_build(malloc(rules_size(&policies)), 1000000, &policies, &number, NULL);
 }
 
 static bool fits_with(const struct rule_subject *subject, struct bytes body)
@@ -235,7 +235,7 @@ static void the_first_rule_counts_and_what_may_be_kept_is_looked_at(void **state
     };
     struct cache_policies policies = {.fallback = all, .rules = rules, .rule_count = 3};
     free(built);
-    built = rules_build(malloc(rules_size(&policies)), &policies, numbers_given, NULL);
+    built = rules_build(malloc(rules_size(&policies)), 1000000, &policies, numbers_given, NULL);
     struct rule_subject in_shop = {.table = &shop,
                                    .partition = partition_of(&shop.key, BYTES_LITERAL("x"))};
     struct rule_subject elsewhere = {.table = &blobs, .partition = in_shop.partition};
@@ -260,7 +260,7 @@ static struct rules *build_after(const struct rules *before, struct cache_rule r
                                  unsigned number)
 {
     struct cache_policies policies = {.fallback = all, .rules = &rule, .rule_count = 1};
-    return rules_build(malloc(rules_size(&policies)), &policies, &number, before);
+    return rules_build(malloc(rules_size(&policies)), 1000000, &policies, &number, before);
 }
 
 static void only_rules_that_match_otherwise_are_another_generation(void **state)

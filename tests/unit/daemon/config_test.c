@@ -279,7 +279,7 @@ static void what_a_policy_keeps_is_one_word(void **state)
     (void)state;
     struct outcome outcome =
         read_file("[policy \"a\"]\ncache=items\n[policy \"b\"]\ncache=queries\n"
-                  "[policy \"c\"]\ncache=all\ntype=X\n");
+                  "[policy \"c\"]\ncache=all\ntype=X\nmax_share=25%\nmax_bytes=64M\n");
     assert_int_equal(outcome.result, CONFIG_OK);
     const struct policy_list *list = &outcome.config->policies;
     struct cache_policy on = {.is_enabled = true, .item_ttl_ms = 1, .query_ttl_ms = 2},
@@ -293,6 +293,9 @@ static void what_a_policy_keeps_is_one_word(void **state)
     for (int i = 0; i < 3; i++)
         assert_false(rules[i].policy.is_enabled);
     assert_true(bytes_equal(rules[2].attribute, BYTES_LITERAL("Type")));
+    assert_int_equal(rules[2].policy.percent_max, 25);
+    assert_int_equal(rules[2].policy.bytes_max, 64 << 20);
+    assert_int_equal(rules[0].policy.bytes_max, 0);
     config_destroy(&outcome.config);
 }
 
@@ -303,6 +306,10 @@ static void a_mistake_in_a_policy_names_section_and_setting(void **state)
                    ":2: policy \"orders\": item_ttl: got \"5\", expected a time");
     assert_refused(read_file("[policy \"orders\"]\ncache = some\n"),
                    "policy \"orders\": cache: got \"some\", expected one of all items queries off");
+    assert_refused(read_file("[policy \"orders\"]\nmax_share = 101%\n"),
+                   "max_share: got \"101%\", expected a share such as 25%, from 1 to 100%");
+    assert_refused(read_file("[policy \"orders\"]\nmax_bytes = 1K\n"),
+                   "max_bytes: got \"1K\", expected a size such as 64M, from 65536 to");
     assert_refused(read_file("[policy \"orders\"]\ntabel = Shop\n"),
                    "policy \"orders\": tabel: there is no such setting");
     assert_refused(read_file("[policy \"o\"]\ntable=a\n[policy \"p\"]\ntable=b\n"
