@@ -40,6 +40,16 @@ static enum status read_alias(struct msgpack_cursor *cursor, bool is_name, const
     *out = (struct alias){0};
     if (!msgpack_read_str(cursor, &out->alias))
         return refuse_map(what, error);
+    if (out->alias.size > EXPRESSION_ALIAS_MAX && is_name)
+        return error_set(error, STATUS_VALIDATION,
+                         "%s contains invalid key: The expression attribute map contains a key "
+                         "that is too long; size of key: %zu",
+                         what, out->alias.size);
+    if (out->alias.size > EXPRESSION_ALIAS_MAX)
+        return error_set(error, STATUS_VALIDATION,
+                         "%s contains invalid key: The expression attribute map contains a key "
+                         "that is too long;",
+                         what);
     if (!alias_is_valid(out->alias, is_name ? '#' : ':'))
         return error_set(error, STATUS_VALIDATION,
                          "%s contains invalid key: Syntax error; key: \"%.*s\"", what,
@@ -103,6 +113,22 @@ enum status binding_init(struct bytes names, struct bytes values, struct arena *
     if (status == STATUS_OK)
         *out = binding;
     return status;
+}
+
+/* A value counts at most so many times its bytes here: an empty list 3. */
+enum { COUNT_MAX = 4 };
+
+enum status binding_check_size(struct bytes names, struct bytes values, struct error *error)
+{
+    if (LIKELY(names.size + values.size <= EXPRESSION_ALIASES_BYTES_MAX / COUNT_MAX))
+        return STATUS_OK;
+    size_t size =
+        (bytes_given(names) ? item_size(names) : 0) + (bytes_given(values) ? item_size(values) : 0);
+    if (size <= EXPRESSION_ALIASES_BYTES_MAX)
+        return STATUS_OK;
+    return error_set(error, STATUS_VALIDATION,
+                     "Combined size of ExpressionAttributeNames and ExpressionAttributeValues "
+                     "exceeds max size");
 }
 
 enum status binding_encode(struct expression_binding *binding, struct arena *arena,

@@ -17,6 +17,12 @@ struct alias {
     bool is_used;
 };
 
+/* Developer guide, quotas, as the next. */
+enum {
+    EXPRESSION_ALIAS_MAX = 255,             /* of #n and :v, with their signs */
+    EXPRESSION_ALIASES_BYTES_MAX = 2 << 20, /* of all of them, with what they stand for */
+};
+
 struct aliases {
     struct alias *sorted; /* by alias */
     size_t count;
@@ -35,6 +41,11 @@ struct expression_binding {
  * is none), STATUS_MALFORMED, STATUS_NO_MEMORY. */
 MUST_CHECK enum status binding_init(struct bytes names, struct bytes values, struct arena *arena,
                                     struct expression_binding *out, struct error *error);
+
+/* Refuses maps that are larger than both together may be, and that binding_init() has read.
+ * Errors: STATUS_VALIDATION. */
+MUST_CHECK enum status binding_check_size(struct bytes names, struct bytes values,
+                                          struct error *error);
 
 /* Gives all values their canonical bytes, arena memory: what stands beside an item's.
  * Errors: STATUS_NO_MEMORY. */

@@ -242,8 +242,12 @@ static struct path_step *parse_index(struct parser *parser)
     uint64_t index = 0;
     for (size_t i = 0; i < digits.size && index <= UINT32_MAX; i++)
         index = index * 10 + (uint64_t)(digits.data[i] - '0');
-    if (index > UINT32_MAX)
-        return parser_refuse_syntax(parser);
+    if (index > INT32_MAX) {
+        parser_note_flaw(parser, FLAW_PATHS,
+                         "List index is not within the allowable range; index: [%.*s]",
+                         (int)(digits.size < 40 ? digits.size : 40), (const char *)digits.data);
+        index = 0;
+    }
     parser_advance(parser);
     if (!parser_take(parser, TOKEN_CLOSE_INDEX))
         return NULL;

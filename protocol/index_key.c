@@ -1,7 +1,7 @@
 #include "protocol/index_key.h"
 
 #include "protocol/encoding/msgpack.h"
-#include "protocol/expression_path.h"
+#include "protocol/expression_update.h"
 
 /* The values of an index's key before they are put together. */
 struct places {
@@ -98,6 +98,84 @@ enum status index_keys_check(struct bytes item, const struct table *table, struc
         status = read_places(item, &table->indexes[i], &places, error);
     }
     return status;
+}
+
+/* False: only the item can tell. */
+static bool type_of_value(const struct expression *value, enum value_type *out)
+{
+    switch (value->kind) {
+    case EXPRESSION_VALUE:
+        *out = value->value->value.type;
+        return true;
+    case EXPRESSION_IF_NOT_EXISTS:
+        return type_of_value(value->first->next, out);
+    case EXPRESSION_LIST_APPEND:
+        *out = VALUE_L;
+        return true;
+    case EXPRESSION_PLUS:
+    case EXPRESSION_MINUS:
+        *out = VALUE_N;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static enum status check_type(const struct secondary_index *index,
+                              const struct key_attribute *attribute, const struct path_node *update,
+                              struct error *error)
+{
+    enum value_type type;
+    if (attribute->name.size == 0)
+        return STATUS_OK;
+    for (const struct path_node *node = update->first; node != NULL; node = node->next)
+        if (node->first == NULL && bytes_equal(node->name, attribute->name) &&
+            node->action->value != NULL && type_of_value(node->action->value, &type) &&
+            type != attribute->type)
+            return refuse_type(index, attribute, type, error);
+    return STATUS_OK;
+}
+
+enum status index_keys_check_update(const struct path_node *update, const struct table *table,
+                                    struct error *error)
+{
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < table->index_count && status == STATUS_OK; i++) {
+        const struct secondary_index *index = &table->indexes[i];
+        status = check_type(index, &index->key.partition, update, error);
+        if (status == STATUS_OK)
+            status = check_type(index, &index->key.sort, update, error);
+    }
+    return status;
+}
+
+enum status index_key_refuse_update(struct bytes item, const struct secondary_index *index,
+                                    struct error *error)
+{
+    const struct key_attribute *attributes[] = {&index->key.partition, &index->key.sort};
+    for (size_t i = 0; i < 2; i++) {
+        struct bytes value;
+        struct msgpack_head head;
+        enum value_type type;
+        if (attributes[i]->name.size == 0 || !item_find(item, attributes[i]->name, &value))
+            continue;
+        struct msgpack_cursor cursor = msgpack_cursor_of(value);
+        if (!msgpack_read(&cursor, &head) || !msgpack_head_type(&head, &type) ||
+            type != attributes[i]->type)
+            return error_set(error, STATUS_VALIDATION,
+                             "The update expression attempted to update the secondary index key "
+                             "to unsupported type");
+        if (type != VALUE_N && head.bytes.size == 0)
+            return error_set(error, STATUS_VALIDATION,
+                             "One or more parameter values are not valid. The update expression "
+                             "attempted to update a secondary index key to a value that is not "
+                             "supported. The AttributeValue for a key attribute cannot contain an "
+                             "empty %s value.",
+                             type == VALUE_S ? "string" : "binary");
+    }
+    return error_set(error, STATUS_VALIDATION,
+                     "The update expression attempted to update the secondary index key beyond "
+                     "allowed size limits");
 }
 
 enum status index_start_key_build(struct bytes map, const struct table *table,

@@ -24,6 +24,16 @@ MUST_CHECK enum status index_key_build(struct bytes item, const struct secondary
 MUST_CHECK enum status index_keys_check(struct bytes item, const struct table *table,
                                         struct error *error);
 
+/* The same of an update, as far as it says of what type it leaves a key attribute, whatever the
+ * item is. Errors: STATUS_VALIDATION. */
+MUST_CHECK enum status index_keys_check_update(const struct path_node *update,
+                                               const struct table *table, struct error *error);
+
+/* What an UpdateItem is told when what it makes of the item has no place in the index. Returns
+ * STATUS_VALIDATION. */
+enum status index_key_refuse_update(struct bytes item, const struct secondary_index *index,
+                                    struct error *error);
+
 /* Builds the place that an ExclusiveStartKey names: a map of exactly the key attributes of index
  * and table. Errors: STATUS_VALIDATION, STATUS_NO_MEMORY. */
 MUST_CHECK enum status index_start_key_build(struct bytes map, const struct table *table,

@@ -106,6 +106,8 @@ static enum status parse_expressions(const struct request *request, struct arena
     if (status == STATUS_OK)
         status = binding_init(input->names, input->values, arena, &binding, error);
     binding.is_made = request->is_legacy;
+    if (status == STATUS_OK && !request->is_legacy)
+        status = binding_check_size(input->names, input->values, error);
     if (status == STATUS_OK && needs_values)
         status = binding_encode(&binding, arena, error);
     if (status == STATUS_OK && bytes_given(request->update))
@@ -194,12 +196,17 @@ static enum status bind_item(struct request *request, const struct table *table,
 
 /* ---- updates ---- */
 
+static bool is_key(const struct key_schema *schema, struct bytes name)
+{
+    return bytes_equal(name, schema->partition.name) ||
+           (key_schema_has_sort(schema) && bytes_equal(name, schema->sort.name));
+}
+
 static enum status check_update(const struct path_node *update, const struct key_schema *schema,
                                 struct error *error)
 {
     for (const struct path_node *node = update->first; node != NULL; node = node->next)
-        if (bytes_equal(node->name, schema->partition.name) ||
-            (key_schema_has_sort(schema) && bytes_equal(node->name, schema->sort.name)))
+        if (is_key(schema, node->name))
             return error_set(error, STATUS_VALIDATION,
                              "One or more parameter values were invalid: Cannot update attribute "
                              "%.*s. This attribute is part of the key",
@@ -221,6 +228,73 @@ static enum status bind_update(struct request *request, const struct key_schema 
         status = item_canonical(request->key, arena, &fresh, NULL, error);
     if (status == STATUS_OK)
         request->item = fresh;
+    return status;
+}
+
+/* ---- keys in paths ---- */
+
+/* A path that goes on behind this name. */
+static enum status check_scalar(const struct table *table, struct bytes name, struct error *error)
+{
+    bool is_own = is_key(&table->key, name), is_other = false;
+    for (size_t i = 0; i < table->index_count && !is_own && !is_other; i++)
+        is_other = is_key(&table->indexes[i].key, name);
+    if (!is_own && !is_other)
+        return STATUS_OK;
+    return error_set(error, STATUS_VALIDATION,
+                     "Key attributes must be scalars; list random access '[]' and map lookup '.' "
+                     "are not allowed: %s: %.*s",
+                     is_own ? "Key" : "IndexKey", (int)name.size, (const char *)name.data);
+}
+
+static enum status check_scalars_of_operands(const struct table *table,
+                                             const struct expression *node, struct error *error)
+{
+    if (node->kind == EXPRESSION_PATH)
+        return node->path->next == NULL ? STATUS_OK : check_scalar(table, node->path->name, error);
+    enum status status = STATUS_OK;
+    for (const struct expression *operand = node->first; operand != NULL && status == STATUS_OK;
+         operand = operand->next)
+        status = check_scalars_of_operands(table, operand, error);
+    return status;
+}
+
+/* What a SET has on its right. */
+static enum status check_scalars_of_values(const struct table *table, const struct path_node *node,
+                                           struct error *error)
+{
+    enum status status = node->action == NULL || node->action->value == NULL
+                             ? STATUS_OK
+                             : check_scalars_of_operands(table, node->action->value, error);
+    for (node = node->first; node != NULL && status == STATUS_OK; node = node->next)
+        status = check_scalars_of_values(table, node, error);
+    return status;
+}
+
+static enum status check_scalars_of_paths(const struct table *table, const struct path_node *tree,
+                                          struct error *error)
+{
+    enum status status = STATUS_OK;
+    for (const struct path_node *node = tree->first; node != NULL && status == STATUS_OK;
+         node = node->next)
+        if (node->first != NULL)
+            status = check_scalar(table, node->name, error);
+    return status;
+}
+
+/* Keys have no parts that projections, filters and updates could name. */
+static enum status check_scalars(const struct request *request, const struct table *table,
+                                 struct error *error)
+{
+    enum status status = STATUS_OK;
+    if (request->projection_tree != NULL)
+        status = check_scalars_of_paths(table, request->projection_tree, error);
+    if (status == STATUS_OK && request->update_tree != NULL)
+        status = check_scalars_of_paths(table, request->update_tree, error);
+    if (status == STATUS_OK && request->update_tree != NULL)
+        status = check_scalars_of_values(table, request->update_tree, error);
+    if (status == STATUS_OK && request->filter_tree != NULL)
+        status = check_scalars_of_operands(table, request->filter_tree, error);
     return status;
 }
 
@@ -268,6 +342,8 @@ enum status request_bind(struct request *request, const struct table *table, str
     default: /* the others name no key */
         break;
     }
+    if (status == STATUS_OK && has_expressions(request))
+        status = check_scalars(request, table, error);
     if (status == STATUS_OK)
         request->table = table;
     return status;

@@ -68,6 +68,8 @@ static inline bool key_schema_is_last(const struct key_schema *key, bool is_sort
 /* Table names: TABLE_NAME_MIN..TABLE_NAME_MAX of [a-zA-Z0-9_.-].
  * Errors: STATUS_VALIDATION with DynamoDB's texts. */
 MUST_CHECK enum status table_name_check(struct bytes name, struct error *error);
+/* Of indexes: likewise. */
+MUST_CHECK enum status index_name_check(struct bytes name, struct error *error);
 
 /* NULL if there is none of the name. */
 static inline const struct secondary_index *table_index(const struct table *table,

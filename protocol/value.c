@@ -110,8 +110,10 @@ enum status attribute_name_check(struct bytes name, struct error *error)
     if (name.size == 0)
         return error_set(error, STATUS_VALIDATION, INVALID "Empty attribute name");
     if (name.size > ATTRIBUTE_NAME_MAX)
-        return error_set(error, STATUS_VALIDATION,
-                         INVALID "Attribute name is too large, must be less than 65536 bytes");
+        return error_set(
+            error, STATUS_VALIDATION,
+            "1 validation error detected: Attribute name is too large, must be less than "
+            "65536 bytes");
     return utf8_is_valid(name) ? STATUS_OK : value_refuse_text(error);
 }
 

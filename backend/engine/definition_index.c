@@ -29,16 +29,7 @@ struct check {
 
 static enum status check_name(struct check *check, struct bytes name, struct error *error)
 {
-    if (!bytes_given(name))
-        return error_set(error, STATUS_VALIDATION,
-                         "1 validation error detected: Value null at 'indexName' failed to satisfy "
-                         "constraint: Member must not be null");
-    if (name.size < INDEX_NAME_MIN || name.size > KEY_NAME_MAX)
-        return error_set(error, STATUS_VALIDATION,
-                         "IndexName must be at least %d characters long and at most %d characters "
-                         "long",
-                         INDEX_NAME_MIN, KEY_NAME_MAX);
-    enum status status = table_name_check(name, error);
+    enum status status = index_name_check(name, error);
     for (size_t i = 0; status == STATUS_OK && i < check->seen_count; i++)
         if (bytes_equal(check->seen[i], name))
             status = error_set(error, STATUS_VALIDATION, INVALID "Duplicate index name: %.*s",

@@ -7,7 +7,6 @@
 enum {
     PROJECTED_NAMES_MAX = 100, /* over all indexes of a table; developer guide, quotas */
     PROJECTED_NAMES_OF_ONE_MAX = 20,
-    INDEX_NAME_MIN = 3,
 };
 
 /* ---- definition_check.c ---- */

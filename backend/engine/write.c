@@ -212,6 +212,8 @@ static enum status plan_indexes(struct item_write *write, struct bytes old, stru
         enum status status = make_entry(index, old, true, primary, arena, &before, error);
         if (status == STATUS_OK)
             status = make_entry(index, write->new_item, false, primary, arena, &after, error);
+        if (status == STATUS_VALIDATION && write->request->operation == OPERATION_UPDATE_ITEM)
+            status = index_key_refuse_update(write->new_item, index, error);
         if (index->is_local)
             write->collection_bytes += (int64_t)after.size - (int64_t)before.size;
         if (status == STATUS_OK && !find_place(write, index, &before, arena))
@@ -304,6 +306,10 @@ static enum status compute(struct item_write *write, struct write_plan *plan, in
         return error_set(error, STATUS_RESOURCE_NOT_FOUND, "Requested resource not found");
     struct bytes old = write->item->value;
     size_t size = 0;
+    const struct path_node *update = write->request->update_tree;
+    if (update != NULL &&
+        index_keys_check_update(update, &write->definition->table, error) != STATUS_OK)
+        return STATUS_VALIDATION;
     if (!condition_holds(write->request->condition_tree, old))
         return fail_condition(write, old, arena);
     if (write->request->operation == OPERATION_CONDITION_CHECK)

@@ -216,6 +216,22 @@ def set_value(tree, item):
     return exact(a[1] + b[1] if kind == "+" else a[1] - b[1])
 
 
+def paths_of_update(actions):
+    """Also of what is on the right."""
+    def right_of(tree):
+        if tree[0] == "if_not_exists":
+            return [tree[1], *right_of(tree[2])]
+        return [tree[1]] if tree[0] == "path" else [] if tree[0] == "value" else right_of(tree[1]) + right_of(tree[2])
+    return [path for sign, path, right in actions for path in [path] + (right_of(right) if sign == "SET" else [])]
+
+
+def kind_made(tree):
+    """The type of the right side of a SET; None: only the item can tell."""
+    if tree[0] == "if_not_exists":
+        return kind_made(tree[2])
+    return {"value": lambda: tree[1][0], "path": lambda: None, "list_append": lambda: "L"}.get(tree[0], lambda: "N")()
+
+
 def added(sign, old, value):
     """ADD and DELETE: the new value, None: no attribute."""
     if sign == "ADD" and old is None:
@@ -280,6 +296,20 @@ class Table:
     def key_of(self, item):
         return tuple(item[name] for name, _ in self.keys)
 
+    def check_scalars(self, paths):
+        """Keys of the table and of its indexes have no parts that a path could name."""
+        keys = {name for keys in [self.keys, *(index["keys"] for index in self.indexes.values())] for name, _ in keys}
+        if any(len(path) > 1 and path[0] in keys for path in paths):
+            raise invalid()
+
+    def check_types(self, actions):
+        """An update that can only make another type of an index's key is refused whatever the item is."""
+        kinds = dict(key for index in self.indexes.values() for key in index["keys"])
+        for sign, path, right in actions:
+            kind = None if right is None else right[0] if sign != "SET" else kind_made(right)
+            if len(path) == 1 and path[0] in kinds and kind not in (None, kinds[path[0]]):
+                raise invalid()
+
     def check(self, item):
         """Of an item that is to be stored: keys of indexes have their type, and are not empty."""
         for index in self.indexes.values():
@@ -297,6 +327,8 @@ class Table:
             raise invalid()
         if any(path[0] == name for _, path, _ in actions for name, _ in self.keys):
             raise invalid()
+        self.check_scalars(paths_of_update(actions))
+        self.check_types(actions)
         if write["kind"] == "put":
             self.check(write["item"])
         old = self.items.get(key)
@@ -363,6 +395,10 @@ class Table:
         """Was a write refused for what is stored (a reason of a transaction), not for how it is written?"""
         if write["kind"] != "update" or overlap([path for _, path, _ in write["actions"]]):
             return False
+        try:
+            self.check_scalars(paths_of_update(write["actions"]))
+        except Refused:
+            return False
         return not any(path[0] == name for _, path, _ in write["actions"] for name, _ in self.keys)
 
     # -- reads
@@ -370,6 +406,7 @@ class Table:
     def get(self, key, paths=None):
         if paths and overlap(paths):
             raise invalid()
+        self.check_scalars(paths or [])
         item = self.items.get(self.key_of(key))
         return item if item is None or not paths else project(item, paths)
 
@@ -405,6 +442,7 @@ class Table:
         index = self.indexes.get(read.get("index"))
         if read.get("paths") and overlap(read["paths"]):
             raise invalid()
+        self.check_scalars(read.get("paths", []) + (paths_of(read["filter"]) if read.get("filter") else []))
         if not index or index["local"]:
             return
         if read.get("consistent") or read.get("select") == "ALL_ATTRIBUTES" and index["project"] != "ALL":

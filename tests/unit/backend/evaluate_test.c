@@ -143,7 +143,7 @@ static const struct row {
     {"attribute_exists(m[0])", NULL, false},
     {"attribute_exists(l.a)", NULL, false},
     {"attribute_exists(l[2][0])", NULL, true},
-    {"attribute_exists(l[4294967295])", NULL, false},
+    {"attribute_exists(l[2147483647])", NULL, false},
     {"attribute_exists(ss[0])", NULL, false},
     {"attribute_not_exists(absent)", NULL, true},
     {"attribute_not_exists(e)", NULL, false},

@@ -220,8 +220,10 @@ static const struct refusal {
     {&schema_ss, "p = :p AND (s)", BAD "Syntax error; token: \"<EOF>\", near: \")\""},
     {&schema_ss, "p = (s = :a)", BAD "Syntax error; token: \"<EOF>\", near: \")\""},
     {&schema_ss, "p = :p AND s[a] = :a", BAD "Syntax error; token: \"a\", near: \"[a]\""},
-    {&schema_ss, "p = :p AND s[4294967296] = :a",
-     BAD "Syntax error; token: \"4294967296\", near: \"[4294967296]\""},
+    {&schema_ss, "p = :p AND s[2147483648] = :a",
+     BAD "List index is not within the allowable range; index: [2147483648]"},
+    {&schema_ss, "p = :p AND s[99999999999999999999] = :a",
+     BAD "List index is not within the allowable range; index: [99999999999999999999]"},
     {&schema_ss, "and = :p", BAD "Syntax error; token: \"and\", near: \"and =\""},
     /* Good syntax, wrong anyhow */
     {&schema_ss, "((p = :p))", BAD "The expression has redundant parentheses;"},

@@ -204,7 +204,7 @@ static void broken_names_are_refused(void **state)
     refuse((struct value){.type = VALUE_M, .attributes = empty, .count = 1},
            "One or more parameter values were invalid: Empty attribute name");
     refuse((struct value){.type = VALUE_M, .attributes = too_long, .count = 1},
-           "One or more parameter values were invalid: Attribute name is too large, must be less "
+           "1 validation error detected: Attribute name is too large, must be less "
            "than 65536 bytes");
     struct value value = {.type = VALUE_M, .attributes = longest, .count = 1};
     struct error error;
