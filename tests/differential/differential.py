@@ -28,6 +28,8 @@ REQUESTS = 400  # of a table, until the next
 class Server:
     """DynamoDB's API over one connection."""
 
+    HEAD = b""  # further header fields
+
     def __init__(self, port):
         self.socket = socket.create_connection(("127.0.0.1", port), 20)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -36,13 +38,13 @@ class Server:
     def call(self, operation, body, table):
         """The reply's body, or (error's name, body)."""
         raw = json.dumps(body).replace("@T@", table).encode()
-        self.socket.sendall(b"POST / HTTP/1.1\r\nX-Amz-Target: DynamoDB_20120810.%s\r\nContent-Length: %d\r\n\r\n" %
-                            (operation.encode(), len(raw)) + raw)
+        self.socket.sendall(b"POST / HTTP/1.1\r\nX-Amz-Target: DynamoDB_20120810.%s\r\n%sContent-Length: %d\r\n\r\n" %
+                            (operation.encode(), self.HEAD, len(raw)) + raw)
         got = b""
         while b"\r\n\r\n" not in got:
             got += self.more()
         head, _, got = got.partition(b"\r\n\r\n")
-        size = int(re.search(rb"Content-Length: (\d+)", head).group(1))
+        size = int(re.search(rb"Content-Length: (\d+)", head, re.I).group(1))
         while len(got) < size:
             got += self.more()
         self.calls += 1
