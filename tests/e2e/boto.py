@@ -396,6 +396,20 @@ class Sdk(OverHttp):
         self.refused("ResourceNotFoundException", self.client.list_tags_of_resource, ResourceArn=arn + "s")
         self.refused("ValidationException", self.client.list_tags_of_resource, ResourceArn=arn + "/index/x")
 
+    def test_a_batch_reads_16_mb_at_most_and_names_what_it_left(self):
+        table = self.table(sort=None)
+        for begin in (0, 20):
+            self.client.batch_write_item(RequestItems={"Shop": [
+                {"PutRequest": {"Item": {"p": {"S": f"{number:02}"}, "v": {"S": "x" * 409500}}}} for number in range(begin, begin + 20 + begin // 20)]})
+        keys = [{"p": {"S": f"{number:02}"}} for number in range(41)]  # 41 of them have 12 KB too many
+        for _ in range(2):  # from the cache or not
+            reply = self.client.batch_get_item(RequestItems={"Shop": {"Keys": keys[:40]}})
+            self.assertEqual((len(reply["Responses"]["Shop"]), reply["UnprocessedKeys"]), (40, {}))
+            reply = self.client.batch_get_item(RequestItems={"Shop": {"Keys": keys, "ProjectionExpression": "p, v"}})
+            self.assertEqual(len(reply["Responses"]["Shop"]), 40)
+            self.assertEqual(reply["UnprocessedKeys"], {"Shop": {"Keys": keys[40:], "ProjectionExpression": "p, v"}})
+        self.assertEqual(table.get_item(Key={"p": "40"})["Item"]["p"], "40")
+
     def test_items_are_updated_and_written_under_conditions(self):
         table = self.table(sort=None)
         key = {"p": "c"}
