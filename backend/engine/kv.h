@@ -32,10 +32,13 @@ struct kv_read {
     struct kv_record *records; /* keys in; values (arena memory) and tokens out */
     size_t count;
 
+    /* If visit, `records` are read as well, of the same instant, before the range; that takes a
+     * store of instants and a read that is_patient. */
     struct bytes low, high; /* if visit: from low (inclusive) to high (exclusive); the store may
                                narrow them as it goes */
     bool is_backward;
-    bool is_large; /* may examine more than 256 KiB: straight to a reader thread */
+    bool is_large;   /* may examine more than 256 KiB: straight to a reader thread */
+    bool is_patient; /* and that lets others go first, again and again */
     kv_visit_fn visit;
     uint32_t records_max; /* a hint: visit ends the read after at most so many; 0: unknown */
 
@@ -131,6 +134,7 @@ struct store_options {
 
 struct kv_ops {
     const char *const *schemes; /* NULL-terminated: "rocksdb", "memory" */
+    bool has_instants;          /* any range is read of one instant, however large */
 
     /* Errors: text says what is wrong with which path or address, and what to do. */
     MUST_CHECK enum status (*open)(const struct store_options *options, struct kv **out,

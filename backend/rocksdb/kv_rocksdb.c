@@ -237,6 +237,7 @@ static const char *const schemes[] = {"rocksdb", "memory", NULL};
 
 const struct kv_ops kv_rocksdb = {
     .schemes = schemes,
+    .has_instants = true,
     .open = store_open,
     .lane_open = store_lane_open,
     .lane_close = store_lane_close,

@@ -16,7 +16,9 @@ enum {
     WALKS_MAX =
         32, /* ranges begun and not over, a lane: each holds a snapshot and part of a page */
     LAST_KEY_CAPACITY = 256,
-    READ_TIER_ALL = 0, /* rocksdb::ReadTier */
+    PATIENT_RECORDS = 256, /* between two looks at who else waits */
+    PATIENCE = 64,         /* of them are served then */
+    READ_TIER_ALL = 0,     /* rocksdb::ReadTier */
     READ_TIER_BLOCK_CACHE_ONLY = 1,
 };
 
@@ -277,6 +279,19 @@ static void read_finish_on_lane(struct task *task)
     read->complete(read);
 }
 
+static void give_way(struct store *store, struct pin *pin);
+
+static void read_range_fully(struct store *store, struct pin *pin, struct kv_read *read)
+{
+    if (read->is_patient && read->count != 0 &&
+        read_points(store, read_view(read)->options, read) != FOUND_ALL)
+        return;
+    iterator_place(store, read);
+    size_t records_max = read->is_patient ? PATIENT_RECORDS : SIZE_MAX;
+    while (walk(store, read, records_max, SIZE_MAX) == WALKED_SLICE)
+        give_way(store, pin);
+}
+
 /* The whole read, with I/O. A read that has begun holds a pin in its view; else `pin` is held for
  * it and becomes the view's where one is opened. */
 static void read_fully(struct store *store, struct pin *pin, struct kv_read *read)
@@ -291,8 +306,7 @@ static void read_fully(struct store *store, struct pin *pin, struct kv_read *rea
     if (view != NULL)
         rocksdb_readoptions_set_read_tier(view->options, READ_TIER_ALL);
     if (read->status == STATUS_OK && read->visit != NULL) {
-        iterator_place(store, read);
-        (void)walk(store, read, SIZE_MAX, SIZE_MAX);
+        read_range_fully(store, pin, read);
     } else if (read->status == STATUS_OK) {
         (void)read_points(store, view == NULL ? store->read_full : view->options, read);
     }
@@ -314,17 +328,49 @@ static struct kv_read *queue_take(struct read_queue *queue)
     return read;
 }
 
+static void serve(struct store *store, struct pin *pin, struct kv_read *read)
+{
+    struct store_lane *lane = read_lane(read);
+    read_fully(store, pin, read);
+    read->task.run = read_finish_on_lane;
+    lane->env.post(lane->env.worker, &read->task);
+}
+
+/* The next read, unless that is a patient one, too; NULL: there is none. */
+static struct kv_read *queue_try(struct read_queue *queue)
+{
+    mutex_lock(&queue->lock);
+    struct kv_read *read = queue->first;
+    if (read != NULL && read->is_patient)
+        read = NULL;
+    if (read != NULL)
+        queue->first = read_next(read);
+    mutex_unlock(&queue->lock);
+    return read;
+}
+
+/* Serves those who wait behind a patient read, unless the database is to be reopened: that waits
+ * for the patient one, and they would wait for it. */
+static void give_way(struct store *store, struct pin *pin)
+{
+    for (int i = 0; i < PATIENCE && pin_try(store, pin); i++) {
+        struct kv_read *read = queue_try(&store->read_queue);
+        if (read == NULL || read_view(read) != NULL)
+            unpin(store, pin);
+        if (read == NULL)
+            return;
+        serve(store, pin, read);
+    }
+}
+
 static void *reader_run(void *arg)
 {
     struct reader *reader = arg;
     struct store *store = reader->store;
     for (struct kv_read *read; (read = queue_take(&store->read_queue)) != NULL;) {
-        struct store_lane *lane = read_lane(read);
         if (read_view(read) == NULL)
             pin_wait(store, &reader->pin);
-        read_fully(store, &reader->pin, read);
-        read->task.run = read_finish_on_lane;
-        lane->env.post(lane->env.worker, &read->task);
+        serve(store, &reader->pin, read);
     }
     return NULL;
 }

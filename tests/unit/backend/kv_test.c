@@ -4,6 +4,7 @@
 
 #include "protocol/ensure.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -570,6 +571,88 @@ static void random_operations_agree_with_a_model(void **state)
     }
 }
 
+/* ---- patient reads ---- */
+
+enum { PATIENT_KEYS = 700 };
+
+/* A read that stops on its way until it is told to go on. */
+struct stop {
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    size_t seen, old;
+    bool is_there, may_go_on, is_complete;
+};
+
+static bool stop_visit(struct kv_read *read, struct bytes name, struct bytes value)
+{
+    (void)name;
+    struct stop *stop = read->owner;
+    stop->old += bytes_equal(value, bytes_text("old"));
+    if (++stop->seen != 10)
+        return true;
+    pthread_mutex_lock(&stop->lock);
+    stop->is_there = true;
+    pthread_cond_broadcast(&stop->moved);
+    while (!stop->may_go_on)
+        pthread_cond_wait(&stop->moved, &stop->lock);
+    pthread_mutex_unlock(&stop->lock);
+    return true;
+}
+
+static void stop_is_complete(struct kv_read *read)
+{
+    ((struct stop *)read->owner)->is_complete = true;
+}
+
+static const char *patient_key(int number)
+{
+    char name[32];
+    snprintf(name, sizeof name, "patient/%04d", number);
+    return key(name);
+}
+
+static void a_patient_read_is_of_one_instant_records_and_all(void **state)
+{
+    (void)state;
+    struct stop stop = {.lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
+    if (!store.ops->has_instants)
+        return;
+    for (int i = 0; i < PATIENT_KEYS; i++)
+        store_put(&store, patient_key(i), "old");
+    store_put(&store, key("beside"), "old");
+    struct kv_record beside = {.key = bytes_text(key("beside"))};
+    struct kv_read read = {.records = &beside,
+                           .count = 1,
+                           .low = bytes_text(patient_key(0)),
+                           .high = bytes_text(patient_key(PATIENT_KEYS)),
+                           .is_large = true,
+                           .is_patient = true,
+                           .visit = stop_visit,
+                           .arena = &store.arena,
+                           .complete = stop_is_complete,
+                           .owner = &stop};
+    assert_int_equal(store.ops->read(store.lane, &read), SUBMIT_PENDING);
+    pthread_mutex_lock(&stop.lock);
+    lane_loop_settle(&store.loop); /* to the reader threads */
+    while (!stop.is_there)
+        pthread_cond_wait(&stop.moved, &stop.lock);
+    pthread_mutex_unlock(&stop.lock);
+    store_put(&store, key("beside"), "new");
+    store_put(&store, patient_key(PATIENT_KEYS - 1), "new");
+    store_put(&store, patient_key(PATIENT_KEYS - 2), NULL);
+    /* Meanwhile others are read, by the other thread or between two slices. */
+    assert_string_not_equal(store_list_large(&store, patient_key(0), patient_key(2)), "");
+    pthread_mutex_lock(&stop.lock);
+    stop.may_go_on = true;
+    pthread_cond_broadcast(&stop.moved);
+    pthread_mutex_unlock(&stop.lock);
+    assert_true(lane_loop_run_until(&store.loop, &stop.is_complete));
+    assert_int_equal(read.status, STATUS_OK);
+    assert_int_equal(stop.seen, PATIENT_KEYS);
+    assert_int_equal(stop.old, PATIENT_KEYS);
+    assert_true(bytes_equal(beside.value, bytes_text("old")));
+}
+
 static void count_metric(void *arg, const struct metric *metric, const char *labels, double value)
 {
     assert_true(value >= 0);
@@ -610,6 +693,7 @@ int main(void)
         cmocka_unit_test(dropped_ranges_go_with_the_commit_counters_too),
         cmocka_unit_test(load_reads_without_a_lane),
         cmocka_unit_test(random_operations_agree_with_a_model),
+        cmocka_unit_test(a_patient_read_is_of_one_instant_records_and_all),
         cmocka_unit_test(figures_are_reported_and_the_store_is_ready),
     };
     static char directory[] = "kv-XXXXXX", rocksdb[64];
