@@ -181,6 +181,10 @@ MUST_CHECK bool action_charge(struct action *action, const struct secondary_inde
 enum submit action_fail(struct action *action, enum status status);
 enum submit action_no_table(struct action *action);
 
+/* Commits a change of action->definition's record; action->created is the next one, which is let go
+ * of if that fails. */
+enum submit action_change(struct action *action, step_fn done);
+
 /* Finds the call's table, in a state that data operations work on, and binds the request to it.
  * SUBMIT_PENDING: go on; SUBMIT_DONE: the reply says why not. */
 enum submit action_bind(struct action *action);

@@ -169,9 +169,7 @@ static enum submit alter_commit(struct action *action, struct bytes record, uint
     action->commit.read_count = ALTER_READS;
     action->commit.writes = action->writes;
     action->commit.write_count = 2;
-    action->commit_done = alter_done;
-    action->commit_failed = alter_failed;
-    return action_commit(action);
+    return action_change(action, alter_done);
 }
 
 static enum submit alter_read_done(struct action *action)
@@ -329,8 +327,13 @@ static enum submit slice_commit(struct action *action)
     struct kv_record *writes = arena_alloc(arena, slice->count * sizeof *writes);
     struct kv_counter *counters = arena_alloc(arena, slice->count * sizeof *counters);
     size_t count = 0;
+    struct bytes record = action->item_reads[2 * slice->count].value;
     if (writes == NULL || counters == NULL)
         return action_fail(action, STATUS_NO_MEMORY);
+    if (!definition_is_of(action->definition, record))
+        return tables_no_such(action);
+    if (!bytes_equal(record, action->definition->record))
+        return action_outdated(action, record);
     for (size_t i = 0; i < slice->count; i++) {
         const struct kv_record *item = &action->item_reads[2 * i], *place = item + 1;
         if (!bytes_given(slice->places[i].bytes) || bytes_given(place->value) ||
@@ -347,9 +350,6 @@ static enum submit slice_commit(struct action *action)
         if (!bytes_given(counters[count++].key))
             return action_fail(action, STATUS_NO_MEMORY);
     }
-    action->item_reads[2 * slice->count] = (struct kv_record){.key = action->definition->record_key,
-                                                              .value = action->definition->record,
-                                                              .token = action->token};
     action->commit.reads = action->item_reads;
     action->commit.read_count = 2 * slice->count + 1;
     action->commit.writes = writes;
@@ -397,7 +397,9 @@ static enum submit slice_read(struct action *action)
     }
     memset(&action->read, 0, sizeof action->read);
     action->read.records = action->item_reads;
-    action->read.count = 2 * slice->count;
+    action->item_reads[2 * slice->count] =
+        (struct kv_record){.key = action->definition->record_key};
+    action->read.count = 2 * slice->count + 1;
     action->read_done = slice_commit;
     return action_read(action);
 }

@@ -79,6 +79,12 @@ static enum status fill_heat(struct definition *definition, const struct value *
     return STATUS_OK;
 }
 
+bool definition_may_change(const struct definition *definition)
+{
+    return atomic_load_explicit((atomic_uint *)(uintptr_t)&definition->changes,
+                                memory_order_relaxed) != 0;
+}
+
 void definition_take_heat(struct definition *definition, const struct definition *before)
 {
     for (size_t i = 0; i <= definition->table.index_count; i++)

@@ -33,6 +33,10 @@ struct definition {
     /* Atomic. `state` is set before the deletion is handed to the store, and a token is loaded
      * before `state` is looked at; so a write that missed the change is caught by its token. */
     atomic_int state;
+    /* Atomic: changes of the record that may be on their way, each counted before its commit is
+     * handed to the store. While there are any, who relies on the record reads it: a token that is
+     * loaded after a change, but before that is published, would catch nothing. */
+    atomic_uint changes;
     atomic_uint references;
 };
 
@@ -88,6 +92,8 @@ struct bytes definition_wrap(const char *member, struct bytes value, struct aren
 /* One reference goes to the caller. Errors: STATUS_INTERNAL (not a definition), STATUS_NO_MEMORY.
  */
 MUST_CHECK enum status definition_decode(struct bytes record, struct definition **out);
+/* Whether the record may be another by now; asked after the token has been loaded. */
+bool definition_may_change(const struct definition *definition);
 /* Goes on with the heat of the definition that it replaces. Before it is published. */
 void definition_take_heat(struct definition *definition, const struct definition *before);
 struct definition *definition_ref(struct definition *definition);

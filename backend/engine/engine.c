@@ -301,6 +301,23 @@ enum submit action_commit(struct action *action)
     return SUBMIT_PENDING;
 }
 
+/* What has an unknown outcome stays counted. */
+static void change_failed(struct action *action)
+{
+    definition_unref(action->created);
+    action->created = NULL;
+    if (action->commit.outcome != KV_UNKNOWN)
+        atomic_fetch_sub(&action->definition->changes, 1);
+}
+
+enum submit action_change(struct action *action, step_fn done)
+{
+    atomic_fetch_add(&action->definition->changes, 1);
+    action->commit_done = done;
+    action->commit_failed = change_failed;
+    return action_commit(action);
+}
+
 /* ---- the backend ---- */
 
 static const struct {

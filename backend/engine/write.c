@@ -636,14 +636,24 @@ static bool place_items(struct action *action)
     return true;
 }
 
-/* Definitions are known from the catalog at first; after a conflict they are read like items. */
+static bool definitions_may_change(const struct action *action)
+{
+    for (size_t i = 0; i < action->item_count; i++)
+        if (definition_may_change(action->items[i].definition))
+            return true;
+    return false;
+}
+
+/* Definitions are known from the catalog at first; after a conflict, and while one of them may
+ * change, they are read like items. */
 enum submit write_items(struct action *action, step_fn done)
 {
     action->items_done = done;
     if (!place_items(action))
         return action_fail(action, STATUS_NO_MEMORY);
     action->read.records = action->item_reads;
-    action->read.count = action->attempts == 0 ? action->definitions_at : action->item_read_count;
+    bool is_known = action->attempts == 0 && !definitions_may_change(action);
+    action->read.count = is_known ? action->definitions_at : action->item_read_count;
     action->read_done = items_read;
     return action_read(action);
 }

@@ -606,6 +606,41 @@ static void of_two_creations_in_flight_one_makes_the_table(void **state)
     session_call_deinit(&call);
 }
 
+/* A change is in the store, and not yet in the catalog: a write that begins then has a token of
+ * after it, which catches nothing. */
+static void a_write_between_a_change_and_its_publication_sees_the_change(void **state)
+{
+    (void)state;
+    struct session_call call;
+    session_call_init(&call, OPERATION_UPDATE_TABLE, NULL);
+    call.call.request.definition = session_plain(
+        &session,
+        "{'TableName': 'Things', 'AttributeDefinitions': [{'AttributeName': 'g', 'AttributeType': "
+        "'S'}], 'GlobalSecondaryIndexUpdates': [{'Create': {'IndexName': 'by-g', 'KeySchema': "
+        "[{'AttributeName': 'g', 'KeyType': 'HASH'}], 'Projection': {'ProjectionType': 'ALL'}}}]}");
+    session_submit(&session, &call);
+    for (int i = 0; i < 1000 && odd.commits == 0; i++)
+        (void)lane_loop_turn(&session.loop);
+    assert_int_equal(odd.commits, 1); /* the change is handed over; its lane hears no more */
+    struct session_call write;
+    assert_reply(session_create(&other, "After", "p:S", NULL), STATUS_OK, ""); /* behind it */
+    session_call_init(&write, OPERATION_PUT_ITEM, "Things");
+    write.call.request.item =
+        session_item(&other, "{'p': {'S': 'k'}, 's': {'N': '1'}, 'g': {'S': 'x'}}");
+    session_submit(&other, &write);
+    assert_false(call.is_complete);
+    assert_true(lane_loop_run_until(&other.loop, &write.is_complete));
+    assert_int_equal(write.call.reply.status, STATUS_OK);
+    assert_true(lane_loop_run_until(&session.loop, &call.is_complete));
+    assert_int_equal(call.call.reply.status, STATUS_OK);
+    session_call_deinit(&write);
+    session_call_deinit(&call);
+    struct reply reply = session_table(&session, OPERATION_DESCRIBE_TABLE, "Things");
+    const char *text = session_plain_json(&session, reply.body);
+    assert_non_null(strstr(text, "\"IndexSizeBytes\""));
+    assert_null(strstr(text, "\"IndexSizeBytes\":0")); /* the item has its place */
+}
+
 static void two_tables_made_at_once_get_two_ids(void **state)
 {
     (void)state;
@@ -825,6 +860,7 @@ int main(void)
         TEST(a_deletion_with_a_lost_answer_is_repeated),
         TEST(a_creation_with_a_lost_answer_is_found_by_the_next),
         TEST(of_two_creations_in_flight_one_makes_the_table),
+        TEST(a_write_between_a_change_and_its_publication_sees_the_change),
         TEST(two_tables_made_at_once_get_two_ids),
         TEST(lanes_learn_of_tables_at_their_next_batch),
         TEST(there_are_no_more_tables_than_allowed),
