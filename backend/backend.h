@@ -7,6 +7,8 @@
 #include "backend/lane.h"
 #include "protocol/reply.h"
 
+#include <stdatomic.h>
+
 /* Who has a call made. */
 enum call_origin {
     CALL_OF_CLIENT,
@@ -23,6 +25,8 @@ struct call {
     uint64_t deadline_us; /* monotonic; 0: none */
     bool wants_whole;     /* GetItem: the reply is the whole item; whoever sets this projects it */
     enum call_origin origin;
+    /* Looked at by what may take long, on whatever thread; NULL: nobody can give it up. */
+    const atomic_bool *is_cancelled;
     bool is_passing; /* memory is reused after the batch: SUBMIT_KEEP instead of PENDING */
     /* Called once after SUBMIT_PENDING, on the lane's thread, from its event loop. reply.body is
      * valid during the call. request.table is not: the table may have been deleted while the call

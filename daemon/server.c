@@ -352,6 +352,8 @@ static bool open_backend(struct server *server)
                   .on_event_arg = server},
         .partitions = (uint32_t)config->partitions,
         .emulates_throughput = config->emulate_throughput,
+        .partition_bytes_max = config->partition_size,
+        .partition_hot_ms = config->partition_heat_time,
         .partition_read_units = config->partition_read_units,
         .partition_write_units = config->partition_write_units,
         .collection_bytes_max = config->item_collection_size_limit,

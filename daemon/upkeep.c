@@ -21,6 +21,7 @@ enum {
 
 enum phase {
     PHASE_NEXT_TABLE,
+    PHASE_SPLIT,  /* its partitions, one after the other */
     PHASE_FILL,   /* its indexes that are being filled, one after the other */
     PHASE_SCAN,   /* its items, for expired ones */
     PHASE_DELETE, /* those of one page, one after the other */
@@ -31,6 +32,7 @@ struct upkeep {
     uint64_t interval_us;
     struct task task;
     bool is_stopped, is_pending;
+    atomic_bool is_cancelled; /* what the call looks at */
     struct call call;
     struct arena arena; /* the call's */
 
@@ -43,7 +45,7 @@ struct upkeep {
     struct buffer page;  /* the last page's body */
     struct msgpack_cursor items;
     uint32_t items_left;
-    uint64_t filled, expired; /* in this table */
+    uint64_t filled, expired, split; /* in this table */
 };
 
 static void run(struct task *task);
@@ -92,6 +94,7 @@ static void submit(struct upkeep *upkeep, const struct request *request)
                                                                             : CALL_OF_CLIENT,
                       .now_us = now_us,
                       .deadline_us = now_us + DEADLINE_US,
+                      .is_cancelled = &upkeep->is_cancelled,
                       .complete = completed,
                       .owner = upkeep};
     lane->ops->lane_begin(lane);
@@ -111,6 +114,7 @@ static void next_table(struct upkeep *upkeep)
     upkeep->start.size = 0;
     upkeep->filled = 0;
     upkeep->expired = 0;
+    upkeep->split = 0;
 }
 
 static void end_round(struct upkeep *upkeep)
@@ -172,12 +176,36 @@ static uint64_t take_list(struct upkeep *upkeep)
             name.size <= sizeof upkeep->table) {
             memcpy(upkeep->table, name.data, name.size);
             upkeep->table_size = name.size;
-            choose(upkeep);
+            upkeep->phase = PHASE_SPLIT;
             return 0;
         }
     }
     end_round(upkeep);
     return ROUND_US;
+}
+
+/* ---- partitions ---- */
+
+static void split(struct upkeep *upkeep)
+{
+    struct request request = {.operation = OPERATION_SPLIT_PARTITION,
+                              .table_name = table_name(upkeep)};
+    submit(upkeep, &request);
+}
+
+static uint64_t take_split(struct upkeep *upkeep)
+{
+    enum split_step step = (enum split_step)upkeep->call.reply.count;
+    upkeep->split += step == SPLIT_COUNTED;
+    stats_add(upkeep->worker->stats, COUNTER_upkeep_split, step == SPLIT_COUNTED);
+    if (step != SPLIT_NOTHING)
+        return 0;
+    if (upkeep->split != 0)
+        log_line(LOG_LEVEL_INFO, "partitions_split", "table=%.*s splits=%llu",
+                 (int)upkeep->table_size, (const char *)upkeep->table,
+                 (unsigned long long)upkeep->split);
+    choose(upkeep);
+    return 0;
 }
 
 /* ---- a new index ---- */
@@ -353,6 +381,9 @@ static void run(struct task *task)
     case PHASE_NEXT_TABLE:
         list(upkeep);
         return;
+    case PHASE_SPLIT:
+        split(upkeep);
+        return;
     case PHASE_FILL:
         fill(upkeep);
         return;
@@ -383,6 +414,8 @@ static void take(struct upkeep *upkeep)
         next_table(upkeep);
     else if (upkeep->phase == PHASE_NEXT_TABLE)
         wait_us = take_list(upkeep);
+    else if (upkeep->phase == PHASE_SPLIT)
+        wait_us = take_split(upkeep);
     else if (upkeep->phase == PHASE_FILL)
         wait_us = take_fill(upkeep);
     else if (upkeep->phase == PHASE_SCAN)
@@ -409,8 +442,10 @@ struct upkeep *upkeep_create(struct worker *worker, uint64_t interval_ms)
 
 void upkeep_stop(struct upkeep *upkeep)
 {
-    if (upkeep != NULL)
-        upkeep->is_stopped = true;
+    if (upkeep == NULL)
+        return;
+    upkeep->is_stopped = true;
+    atomic_store(&upkeep->is_cancelled, true);
 }
 
 void upkeep_destroy(struct upkeep **upkeep)

@@ -1,4 +1,5 @@
-/* upkeep.h - what the daemon does of itself: fills new indexes, deletes items that have expired.
+/* upkeep.h - what the daemon does of itself: splits partitions, fills new indexes, deletes items
+ * that have expired.
  *
  * Ordinary calls through the worker's lane, one at a time and with pauses, so that it is never more
  * than one client among others; deletions go through the cache like anybody's. An item has expired

@@ -36,12 +36,21 @@ struct touched {
  *   Ping           nil
  *   Purge          map: Items and Pages, how many entries were dropped
  *   Explain        map, see the native protocol
+ *   SplitPartition nil; `count` says what has been done, see enum split_step
  *   FillIndex      where the next slice begins, no MessagePack; nil when the index is ready
  *   table operations, Stats     map with DynamoDB's member names
  * Not used when status is not OK; `details` may then say more:
  *   CONDITIONAL_CHECK_FAILED   the item as it was, where the request wants it
  *   TRANSACTION_CANCELED       array, a reason an action in their order: nil where the action was
  *                              fine, else array of 3: code, text (or nil), item (or nil) */
+/* What a SplitPartition has done; after all but the first there may be more to do. */
+enum split_step {
+    SPLIT_NOTHING,
+    SPLIT_PARTED,  /* a partition, in two */
+    SPLIT_COUNTED, /* the newer of two, which completes the split */
+    SPLIT_REFUSED, /* a partition that cannot be split */
+};
+
 struct reply {
     enum status status;
     enum verdict verdict;

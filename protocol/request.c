@@ -29,6 +29,7 @@ const char *operation_name(enum operation operation)
         [OPERATION_UPDATE_TIME_TO_LIVE] = "UpdateTimeToLive",
         [OPERATION_DESCRIBE_TIME_TO_LIVE] = "DescribeTimeToLive",
         [OPERATION_FILL_INDEX] = "FillIndex",
+        [OPERATION_SPLIT_PARTITION] = "SplitPartition",
         [OPERATION_PURGE] = "Purge",
         [OPERATION_EXPLAIN] = "Explain",
         [OPERATION_DESCRIBE_HEAT] = "DescribeHeat",
@@ -42,7 +43,8 @@ const char *operation_name(enum operation operation)
 
 bool operation_is_spoken(enum operation operation)
 {
-    return (unsigned)operation < OPERATIONS && operation != OPERATION_FILL_INDEX;
+    return (unsigned)operation < OPERATIONS && operation != OPERATION_FILL_INDEX &&
+           operation != OPERATION_SPLIT_PARTITION;
 }
 
 bool operation_may_change(enum operation operation)
@@ -60,6 +62,7 @@ bool operation_may_change(enum operation operation)
     case OPERATION_TAG_RESOURCE:
     case OPERATION_UNTAG_RESOURCE:
     case OPERATION_FILL_INDEX:
+    case OPERATION_SPLIT_PARTITION:
         return true;
     default:
         return false;

@@ -37,8 +37,9 @@ enum operation {
     OPERATION_TAG_RESOURCE = 25,
     OPERATION_UNTAG_RESOURCE = 26,
     OPERATION_LIST_TAGS_OF_RESOURCE = 27,
+    OPERATION_SPLIT_PARTITION = 28, /* the daemon's own: a step of what a table's partitions need */
 };
-enum { OPERATIONS = 28 };
+enum { OPERATIONS = 29 };
 
 /* Which attributes of an item a write answers with. Numbers as above. */
 enum return_values {

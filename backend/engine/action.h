@@ -25,6 +25,7 @@ struct engine {
     int64_t collection_bytes_max;
     bool emulates_throughput;
     struct heat_rates partition_rates;
+    uint64_t partition_bytes_max, partition_hot_us; /* more is split; 0: nothing is */
     uint64_t (*wall_ms)(void);
     /* Guarded by lock. */
     struct mutex lock;
@@ -55,7 +56,7 @@ struct engine_lane {
 struct charged {
     const struct definition *definition;
     const struct secondary_index *index; /* NULL: the table itself */
-    uint64_t hash;
+    struct position position;
 };
 
 /* What a write hands to the store, and what of the cache it touches: one place in each list for
@@ -153,6 +154,8 @@ struct action {
     int state_before;       /* enum definition_state */
     /* DescribeHeat */
     struct heat_report *heat_report;
+    /* SplitPartition */
+    struct split *split;
     /* FillIndex */
     struct slice *slice;
     /* CreateTable; `created` also UpdateTable and its like */
@@ -168,6 +171,7 @@ enum submit action_read(struct action *action);
 enum submit action_retry(struct action *action);
 /* The same, when the record of the definition has been found to be another than the catalog's. */
 enum submit action_outdated(struct action *action, struct bytes record);
+uint64_t lane_random(struct engine_lane *lane);
 /* Announces reply.touched, hands action->commit to the store, the outcome to commit_done. */
 enum submit action_commit(struct action *action);
 
@@ -227,11 +231,26 @@ void collection_refuse(struct action *action);
 
 /* index  NULL: the table itself. False: refuse it. */
 bool throughput_admits(struct action *action, const struct definition *definition,
-                       const struct secondary_index *index, uint64_t hash, bool is_write);
+                       const struct secondary_index *index, const struct position *position,
+                       bool is_write);
 void throughput_consume(struct action *action, const struct definition *definition,
-                        const struct secondary_index *index, uint64_t hash, bool is_write,
-                        uint64_t half_units);
+                        const struct secondary_index *index, const struct position *position,
+                        bool is_write, uint64_t half_units);
 enum submit throughput_refuse(struct action *action, const struct definition *definition);
+
+/* ---- heat_report.c ---- */
+
+/* Reads the counters of all partitions into action->heat_report, then goes on with `done`. */
+enum submit partitions_read(struct action *action, step_fn done);
+/* Of one of them, once read. */
+const struct partition_totals *partitions_totals(const struct action *action, size_t place,
+                                                 uint32_t partition);
+
+/* ---- pages.c ---- */
+
+/* DynamoDB's size of what the request's table or index shows of a record. Without memory
+ * action->has_no_memory. */
+size_t examined_size(struct action *action, struct bytes item);
 
 /* ---- tables.c ---- */
 
@@ -266,4 +285,5 @@ enum submit tag_resource_begin(struct action *action); /* and UntagResource */
 enum submit list_tags_begin(struct action *action);
 enum submit fill_index_begin(struct action *action);
 enum submit describe_heat_begin(struct action *action);
+enum submit split_begin(struct action *action);
 enum submit delete_table_begin(struct action *action);

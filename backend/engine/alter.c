@@ -342,11 +342,11 @@ static enum submit slice_commit(struct action *action)
         struct partition_change change = {.is_there = true, .new_size = slice->sizes[i]};
         writes[count] = (struct kv_record){.key = place->key, .value = slice->values[i]};
         partition_count(&counters[count], &change);
-        counters[count].key =
-            record_counter_key(index->id,
-                               partition_find(&action->definition->index_partitions[at],
-                                              hash_partition(item_key_partition(slice->places[i]))),
-                               arena);
+        struct position position = {.hash = hash_partition(item_key_partition(slice->places[i])),
+                                    .key = slice->places[i].bytes};
+        const struct partition_map *map = &action->definition->index_partitions[at];
+        counters[count].key = record_counter_key(
+            index->id, map->partitions[partition_find(map, &position)].id, arena);
         if (!bytes_given(counters[count++].key))
             return action_fail(action, STATUS_NO_MEMORY);
     }

@@ -66,8 +66,7 @@ static enum status fill_heat(struct definition *definition, const struct value *
         return STATUS_NO_MEMORY;
     for (size_t i = 0; i < count; i++) {
         const struct secondary_index *index = i == 0 ? NULL : &table->indexes[i - 1];
-        const struct partition_map *map =
-            i == 0 ? &definition->partitions : &definition->index_partitions[i - 1];
+        const struct partition_map *map = definition_map(definition, i);
         definition->heats[i] = heat_create(index == NULL ? table->id : index->id, map->count);
         if (definition->heats[i] == NULL)
             return STATUS_NO_MEMORY;
@@ -85,13 +84,23 @@ bool definition_may_change(const struct definition *definition)
                                 memory_order_relaxed) != 0;
 }
 
+const struct partition_map *definition_map(const struct definition *definition, size_t place)
+{
+    return place == 0 ? &definition->partitions : &definition->index_partitions[place - 1];
+}
+
 void definition_take_heat(struct definition *definition, const struct definition *before)
 {
     for (size_t i = 0; i <= definition->table.index_count; i++)
         for (size_t k = 0; k <= before->table.index_count; k++) {
             struct heat *old = before->heats[k];
-            if (old->id != definition->heats[i]->id || old->count != definition->heats[i]->count)
+            if (old->id != definition->heats[i]->id)
                 continue;
+            if (old->count != definition->heats[i]->count) {
+                heat_inherit(definition->heats[i], definition_map(definition, i), old,
+                             definition_map(before, k));
+                break;
+            }
             heat_unref(definition->heats[i]);
             definition->heats[i] = heat_ref(old);
             break;
@@ -141,6 +150,7 @@ enum status definition_decode(struct bytes record, struct definition **out)
     arena_init(&definition->arena, NULL, 0, DEFINITION_BYTES_MAX);
     atomic_init(&definition->references, 1);
     atomic_init(&definition->state, DEFINITION_ACTIVE);
+    atomic_init(&definition->looked_half_units, UINT64_MAX);
     enum status status = fill(definition, record);
     if (status != STATUS_OK) {
         definition_unref(definition);

@@ -37,6 +37,8 @@ struct definition {
      * handed to the store. While there are any, who relies on the record reads it: a token that is
      * loaded after a change, but before that is published, would catch nothing. */
     atomic_uint changes;
+    /* Atomic, relaxed: half units written when its partitions were last found small enough. */
+    atomic_uint_fast64_t looked_half_units;
     atomic_uint references;
 };
 
@@ -60,9 +62,17 @@ struct bytes definition_encode(const struct definition_input *input, uint32_t id
 
 /* What changes a definition. */
 struct definition_change {
-    enum { CHANGE_TABLE, CHANGE_TIME_TO_LIVE, CHANGE_TAG, CHANGE_UNTAG, CHANGE_FILLED } kind;
+    enum {
+        CHANGE_TABLE,
+        CHANGE_TIME_TO_LIVE,
+        CHANGE_TAG,
+        CHANGE_UNTAG,
+        CHANGE_FILLED,
+        CHANGE_PARTITIONS,
+    } kind;
     struct bytes request; /* UpdateTable's, UpdateTimeToLive's, TagResource's, ... map */
-    struct bytes index;   /* that is filled now */
+    struct bytes index;   /* that is filled now; whose partitions change, not given: the table's */
+    const struct partition_map *partitions; /* as they will be */
 };
 
 /* The record after a change.
@@ -92,6 +102,8 @@ struct bytes definition_wrap(const char *member, struct bytes value, struct aren
 /* One reference goes to the caller. Errors: STATUS_INTERNAL (not a definition), STATUS_NO_MEMORY.
  */
 MUST_CHECK enum status definition_decode(struct bytes record, struct definition **out);
+/* The partitions of a place: of the table (0), or of one of its indexes (from 1). */
+const struct partition_map *definition_map(const struct definition *definition, size_t place);
 /* Whether the record may be another by now; asked after the token has been loaded. */
 bool definition_may_change(const struct definition *definition);
 /* Goes on with the heat of the definition that it replaces. Before it is published. */

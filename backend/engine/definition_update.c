@@ -194,8 +194,8 @@ static enum status keep_index(struct draft *draft, struct bytes name, struct val
 
 static enum status create_index(struct draft *draft, const struct value *given)
 {
-    const struct value *points = find(&draft->record, "Partitions");
     struct bytes name = tree_text(given, "IndexName");
+    struct partition_map map;
     struct tree_members kept = {.count = 0};
     struct value value, description;
     if (is_any_filling(draft->definition))
@@ -208,9 +208,14 @@ static enum status create_index(struct draft *draft, const struct value *given)
         status = definition_indexes_check(&description, draft->error);
     if (status != STATUS_OK)
         return status;
+    if (!partition_map_even(draft->definition->partitions.count, draft->arena, &map))
+        return no_memory(draft);
+    struct bytes points = partition_map_write(&map, draft->arena);
+    if (!bytes_given(points))
+        return no_memory(draft);
     tree_add(&kept, "Id", tree_of_number(draft->next_id));
     tree_add(&kept, "IsFilling", (struct value){.type = VALUE_BOOL, .truth = true});
-    tree_add(&kept, "Partitions", *points);
+    tree_add(&kept, "Partitions", (struct value){.type = VALUE_B, .bytes = points});
     if (!tree_keep_members(&kept, draft->arena, &value))
         return no_memory(draft);
     draft->next_id++;
@@ -406,23 +411,48 @@ static enum status update_tags(struct draft *draft, const struct value *request,
     return status;
 }
 
-/* ---- a filled index ---- */
+/* ---- a filled index, partitions ---- */
+
+/* What the record remembers of an index, to be changed. */
+static enum status open_index(struct draft *draft, struct bytes name, struct tree_members *members)
+{
+    const struct value *map = find(&draft->record, "Indexes");
+    for (size_t i = 0; map != NULL && i < map->count; i++)
+        if (bytes_equal(map->attributes[i].name, name) &&
+            open_members(&map->attributes[i].value, members))
+            return STATUS_OK;
+    return refuse_unknown_index(draft, name);
+}
 
 static enum status index_is_filled(struct draft *draft, struct bytes name)
 {
-    const struct value *map = find(&draft->record, "Indexes");
-    for (size_t i = 0; map != NULL && i < map->count; i++) {
-        struct tree_members members;
-        struct value kept;
-        if (!bytes_equal(map->attributes[i].name, name) ||
-            !open_members(&map->attributes[i].value, &members))
-            continue;
-        unset(&members, "IsFilling");
-        if (!tree_keep_members(&members, draft->arena, &kept))
-            return no_memory(draft);
-        return keep_index(draft, name, kept);
+    struct tree_members members;
+    struct value kept;
+    enum status status = open_index(draft, name, &members);
+    if (status != STATUS_OK)
+        return status;
+    unset(&members, "IsFilling");
+    return tree_keep_members(&members, draft->arena, &kept) ? keep_index(draft, name, kept)
+                                                            : no_memory(draft);
+}
+
+static enum status update_partitions(struct draft *draft, const struct definition_change *change)
+{
+    struct tree_members members;
+    struct value kept,
+        points = {.type = VALUE_B, .bytes = partition_map_write(change->partitions, draft->arena)};
+    if (!bytes_given(points.bytes))
+        return no_memory(draft);
+    if (!bytes_given(change->index)) {
+        set(&draft->record, "Partitions", points);
+        return STATUS_OK;
     }
-    return refuse_unknown_index(draft, name);
+    enum status status = open_index(draft, change->index, &members);
+    if (status != STATUS_OK)
+        return status;
+    set(&members, "Partitions", points);
+    return tree_keep_members(&members, draft->arena, &kept) ? keep_index(draft, change->index, kept)
+                                                            : no_memory(draft);
 }
 
 /* ---- all of them ---- */
@@ -447,6 +477,7 @@ enum status definition_update(const struct definition *definition,
         return STATUS_INTERNAL;
     status = change->kind == CHANGE_TABLE          ? update_table(&draft, &request)
              : change->kind == CHANGE_TIME_TO_LIVE ? update_time_to_live(&draft, &request)
+             : change->kind == CHANGE_PARTITIONS   ? update_partitions(&draft, change)
              : change->kind == CHANGE_FILLED
                  ? index_is_filled(&draft, change->index)
                  : update_tags(&draft, &request, change->kind == CHANGE_TAG);

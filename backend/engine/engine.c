@@ -187,7 +187,7 @@ enum submit action_read(struct action *action)
 
 /* ---- commits ---- */
 
-static uint64_t next_random(struct engine_lane *lane)
+uint64_t lane_random(struct engine_lane *lane)
 {
     lane->random ^= lane->random << 13;
     lane->random ^= lane->random >> 7;
@@ -227,7 +227,7 @@ enum submit action_retry(struct action *action)
     uint32_t doublings =
         action->attempts < RETRY_DOUBLINGS_MAX ? action->attempts : RETRY_DOUBLINGS_MAX;
     uint64_t most_us = (uint64_t)RETRY_FIRST_US << doublings;
-    uint64_t delay_us = most_us / 2 + next_random(lane) % (most_us / 2);
+    uint64_t delay_us = most_us / 2 + lane_random(lane) % (most_us / 2);
     action->waited_us += delay_us;
     if (++action->attempts == ATTEMPTS_MAX ||
         (call->deadline_us != 0 && call->now_us + action->waited_us >= call->deadline_us))
@@ -341,6 +341,7 @@ static const struct {
     [OPERATION_LIST_TAGS_OF_RESOURCE] = {list_tags_begin, false},
     [OPERATION_FILL_INDEX] = {fill_index_begin, true},
     [OPERATION_DESCRIBE_HEAT] = {describe_heat_begin, true},
+    [OPERATION_SPLIT_PARTITION] = {split_begin, true},
     [OPERATION_DESCRIBE_TABLE] = {describe_table_begin, true},
     [OPERATION_LIST_TABLES] = {list_tables_begin, false},
     [OPERATION_DELETE_TABLE] = {delete_table_begin, true},
@@ -625,6 +626,8 @@ enum status engine_open(const struct engine_options *options, struct backend **o
     engine->emulates_throughput = options->emulates_throughput;
     engine->partition_rates = (struct heat_rates){.read = options->partition_read_units,
                                                   .write = options->partition_write_units};
+    engine->partition_bytes_max = options->partition_bytes_max;
+    engine->partition_hot_us = options->partition_hot_ms * 1000;
     engine->wall_ms = options->wall_ms;
     mutex_init(&engine->lock);
     engine->catalog = catalog_create();

@@ -16,7 +16,9 @@ struct engine_options {
     uint32_t tables_max;           /* DynamoDB's default quota is 2,500 */
     bool emulates_throughput;      /* what is provisioned, and these limits of a partition: */
     uint64_t partition_read_units, partition_write_units; /* a second; DynamoDB's 3,000 and 1,000 */
-    uint64_t (*wall_ms)(void);                            /* Unix time for CreationDateTime */
+    uint64_t partition_bytes_max; /* a larger partition is split; DynamoDB's 10 GB; 0: none is */
+    uint64_t partition_hot_ms;    /* with emulates_throughput: one that was at its limits so long */
+    uint64_t (*wall_ms)(void);    /* Unix time for CreationDateTime */
 };
 
 /* Opens the store that the URL names and reads its catalog.

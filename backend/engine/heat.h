@@ -10,6 +10,7 @@
 #pragma once
 
 #include "backend/engine/partition.h"
+#include "protocol/mutex.h"
 
 #include <stdatomic.h>
 
@@ -18,24 +19,48 @@ struct heat_rates {
     uint64_t read, write; /* units a second */
 };
 
+/* Positions that are asked for, while somebody wants to know: a sample of all, by their units. */
+enum { HEAT_SAMPLES = 128, HEAT_SAMPLE_KEY = 118 };
+struct heat_sample {
+    uint64_t hash;
+    uint8_t key_size;
+    uint8_t key[HEAT_SAMPLE_KEY]; /* or how it begins */
+};
+struct heat_samples {
+    struct mutex lock;
+    /* Guarded by lock. */
+    uint64_t seen; /* half units */
+    struct heat_sample of[HEAT_SAMPLES];
+};
+
+/* One partition, or all of a table or index together. Shared by the heats that hold it. */
 struct heat_partition {
+    atomic_uint references;
     atomic_uint_fast64_t half_units[2]; /* read, written, since the daemon began */
     atomic_uint_fast64_t refused;
     atomic_uint_fast64_t paid_until_us[2];
+    /* Set once, when it has become hot; stays until the end. */
+    _Atomic(struct heat_samples *) samples;
+    /* Who looks for hot partitions, one at a time. */
+    atomic_uint_fast64_t seen_half_units[2], looked_at_us, hot_since_us;
+    atomic_uint_fast64_t unsplit_bytes; /* so large, it could not be split; 0: never tried */
 };
 
 struct heat {
     uint32_t id; /* the table's or index's */
     uint32_t count;
     atomic_uint references;
-    atomic_uint_fast64_t paid_until_us[2]; /* of all partitions together */
-    struct heat_partition partitions[];
+    struct heat_partition *whole; /* its limits alone */
+    struct heat_partition *partitions[];
 };
 
-/* One reference goes to the caller. NULL without memory. */
+/* Of each partition of the map, cold. One reference goes to the caller. NULL without memory. */
 struct heat *heat_create(uint32_t id, uint32_t partitions);
 struct heat *heat_ref(struct heat *heat);
 void heat_unref(struct heat *heat);
+/* Goes on with the partitions of another map that have the same ids. Before it is shared. */
+void heat_inherit(struct heat *heat, const struct partition_map *map, const struct heat *before,
+                  const struct partition_map *map_before);
 
 /* False if the partition, or all together, have consumed what they may for now; counted then.
  * now_us  monotonic
@@ -44,3 +69,21 @@ bool heat_admits(struct heat *heat, uint32_t partition, bool is_write, uint64_t 
                  const struct heat_rates *whole, const struct heat_rates *part);
 void heat_consume(struct heat *heat, uint32_t partition, bool is_write, uint64_t half_units,
                   uint64_t now_us, const struct heat_rates *whole, const struct heat_rates *part);
+
+/* Takes what was consumed at a position into the samples, if the partition has any.
+ * random  anything that is not foreseen */
+void heat_sample(struct heat *heat, uint32_t partition, const struct position *position,
+                 uint64_t half_units, uint64_t random);
+
+/* Whether a partition has been near its limits, or refused, for `long_us`. Asked every now and
+ * then; as soon as it is hot, samples are taken, and anew after heat_cool(). */
+bool heat_is_hot(struct heat *heat, uint32_t partition, uint64_t now_us, uint64_t long_us,
+                 const struct heat_rates *part);
+void heat_cool(struct heat *heat, uint32_t partition);
+
+/* Where to split a hot partition, so that each side has its share of what is asked for.
+ * may_be_inside  of what has one hash
+ * position       arena memory
+ * False: one side would have next to nothing, too little has been seen, or no memory. */
+MUST_CHECK bool heat_middle(struct heat *heat, uint32_t partition, bool may_be_inside,
+                            struct arena *arena, struct position *position);

@@ -8,26 +8,35 @@
 
 /* One table or index while its counters are read. */
 struct heat_report {
-    size_t place; /* 0: the table */
-    struct partition_totals *totals[1 + INDEXES_MAX];
+    size_t place;                                     /* 0: the table */
+    struct partition_totals *totals[1 + INDEXES_MAX]; /* by the counters' numbers */
+    step_fn done;
 };
 
-static const struct partition_map *map_of(const struct definition *definition, size_t place)
-{
-    return place == 0 ? &definition->partitions : &definition->index_partitions[place - 1];
-}
-
-/* A counter's key ends with the number of its partition. */
+/* A counter's key ends with its number. */
 static bool counter_visit(struct kv_read *read, struct bytes key, struct bytes value)
 {
     struct action *action = read->owner;
     struct heat_report *report = action->heat_report;
-    uint32_t partition = 0;
+    uint32_t id = 0;
     for (size_t i = key.size - 4; i < key.size; i++)
-        partition = partition << 8 | key.data[i];
-    if (partition < map_of(action->definition, report->place)->count)
-        partition_total(&report->totals[report->place][partition], value);
+        id = id << 8 | key.data[i];
+    if (id < definition_map(action->definition, report->place)->count)
+        partition_total(&report->totals[report->place][id], value);
     return true;
+}
+
+const struct partition_totals *partitions_totals(const struct action *action, size_t place,
+                                                 uint32_t partition)
+{
+    uint32_t id = definition_map(action->definition, place)->partitions[partition].id;
+    return &action->heat_report->totals[place][id];
+}
+
+/* While a partition is being split, what it counts may be less than nothing. */
+static struct value natural(int64_t number)
+{
+    return tree_of_number(number < 0 ? 0 : (uint64_t)number);
 }
 
 static struct value halves(uint64_t half_units)
@@ -42,17 +51,21 @@ static bool describe_partition(const struct action *action, size_t place, uint32
                                struct arena *arena, struct value *out)
 {
     const struct definition *definition = action->definition;
-    const int64_t *counts = action->heat_report->totals[place][partition].counts;
-    const struct heat_partition *heat = &definition->heats[place]->partitions[partition];
+    const struct partition *row = &definition_map(definition, place)->partitions[partition];
+    const int64_t *counts = partitions_totals(action, place, partition)->counts;
+    const struct heat_partition *heat = definition->heats[place]->partitions[partition];
     struct tree_members members = {.count = 0};
     char first[20];
-    int size = snprintf(first, sizeof first, "%016llx",
-                        (unsigned long long)map_of(definition, place)->firsts[partition]);
+    int size = snprintf(first, sizeof first, "%016llx", (unsigned long long)row->hash);
     struct bytes kept = arena_copy(arena, bytes_of(first, (size_t)size));
     tree_add(&members, "First", tree_of_text(kept));
-    tree_add(&members, "Items", tree_of_number((uint64_t)counts[PARTITION_ITEMS]));
-    tree_add(&members, "Bytes", tree_of_number((uint64_t)counts[PARTITION_BYTES]));
-    tree_add(&members, "WriteUnitsEver", tree_of_number((uint64_t)counts[PARTITION_WRITE_UNITS]));
+    if (row->key.size != 0)
+        tree_add(&members, "FirstKey", (struct value){.type = VALUE_B, .bytes = row->key});
+    if (row->is_uncounted)
+        tree_add(&members, "IsCounting", (struct value){.type = VALUE_BOOL, .truth = true});
+    tree_add(&members, "Items", natural(counts[PARTITION_ITEMS]));
+    tree_add(&members, "Bytes", natural(counts[PARTITION_BYTES]));
+    tree_add(&members, "WriteUnitsEver", natural(counts[PARTITION_WRITE_UNITS]));
     tree_add(&members, "ReadUnits", halves(atomic_load(&heat->half_units[0])));
     tree_add(&members, "WriteUnits", halves(atomic_load(&heat->half_units[1])));
     tree_add(&members, "Refused", tree_of_number(atomic_load(&heat->refused)));
@@ -64,7 +77,7 @@ static bool describe_place(const struct action *action, size_t place, struct are
 {
     const struct table *table = &action->definition->table;
     const struct secondary_index *index = place == 0 ? NULL : &table->indexes[place - 1];
-    uint32_t count = map_of(action->definition, place)->count;
+    uint32_t count = definition_map(action->definition, place)->count;
     struct value *partitions = arena_alloc(arena, count * sizeof *partitions);
     struct tree_members members = {.count = 0};
     if (partitions == NULL)
@@ -103,7 +116,7 @@ static enum submit read_place(struct action *action);
 static enum submit place_read(struct action *action)
 {
     return ++action->heat_report->place > action->definition->table.index_count
-               ? tell(action)
+               ? action->heat_report->done(action)
                : read_place(action);
 }
 
@@ -113,7 +126,7 @@ static enum submit read_place(struct action *action)
     struct heat_report *report = action->heat_report;
     uint32_t id = report->place == 0 ? table->id : table->indexes[report->place - 1].id;
     report->totals[report->place] =
-        totals_new(map_of(action->definition, report->place)->count, action->call->arena);
+        totals_new(definition_map(action->definition, report->place)->count, action->call->arena);
     if (report->totals[report->place] == NULL ||
         !record_counters_range(id, action->call->arena, &action->read.low, &action->read.high))
         return action_fail(action, STATUS_NO_MEMORY);
@@ -122,15 +135,20 @@ static enum submit read_place(struct action *action)
     return action_read(action);
 }
 
-enum submit describe_heat_begin(struct action *action)
+enum submit partitions_read(struct action *action, step_fn done)
 {
-    struct call *call = action->call;
-    action->definition = catalog_find(action->lane->catalog, call->request.table_name);
-    if (action->definition == NULL)
-        return tables_no_such(action);
-    action->heat_report = arena_alloc(call->arena, sizeof *action->heat_report);
+    action->heat_report = arena_alloc(action->call->arena, sizeof *action->heat_report);
     if (action->heat_report == NULL)
         return action_fail(action, STATUS_NO_MEMORY);
     action->heat_report->place = 0;
+    action->heat_report->done = done;
     return read_place(action);
+}
+
+enum submit describe_heat_begin(struct action *action)
+{
+    action->definition = catalog_find(action->lane->catalog, action->call->request.table_name);
+    if (action->definition == NULL)
+        return tables_no_such(action);
+    return partitions_read(action, tell);
 }

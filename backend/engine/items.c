@@ -21,6 +21,11 @@ static bool place_item(struct action *action)
     return bytes_given(action->reads[0].key);
 }
 
+static struct position position_of(const struct request *request)
+{
+    return (struct position){.hash = hash_of(request), .key = request->item_key.bytes};
+}
+
 /* ---- GetItem ---- */
 
 static enum submit get_done(struct action *action)
@@ -38,7 +43,8 @@ static enum submit get_done(struct action *action)
     reply->read_bytes = bytes_given(item) ? item_size(item) : 0;
     reply->commit = action->read.commit;
     uint64_t units = capacity_of_read(reply->read_bytes, request->is_consistent);
-    throughput_consume(action, action->definition, NULL, hash_of(request), false, units);
+    struct position position = position_of(request);
+    throughput_consume(action, action->definition, NULL, &position, false, units);
     if (request->capacity != CAPACITY_NONE && !action_charge(action, NULL, units))
         return action_fail(action, STATUS_NO_MEMORY);
     return SUBMIT_DONE;
@@ -48,8 +54,8 @@ enum submit get_begin(struct action *action)
 {
     if (action_bind(action) == SUBMIT_DONE)
         return SUBMIT_DONE;
-    if (!throughput_admits(action, action->definition, NULL, hash_of(&action->call->request),
-                           false))
+    struct position position = position_of(&action->call->request);
+    if (!throughput_admits(action, action->definition, NULL, &position, false))
         return throughput_refuse(action, action->definition);
     if (!place_item(action))
         return action_fail(action, STATUS_NO_MEMORY);

@@ -48,7 +48,7 @@ static bool collect(struct action *action, struct bytes item)
 }
 
 /* What is examined of a local index is what is projected, though whole items lie there. */
-static size_t examined_size(struct action *action, struct bytes item)
+size_t examined_size(struct action *action, struct bytes item)
 {
     const struct secondary_index *index = action->call->request.index;
     struct buffer *page = &action->page;
@@ -189,16 +189,24 @@ static bool fill_examined(struct action *action)
     return true;
 }
 
-/* Where the reading begins: a Scan may go on into other partitions, and is charged to the first. */
-static uint64_t hash_of(const struct request *request)
+/* Where the reading begins: it may go on into other partitions, and is charged to the first. */
+static struct position begin_of(const struct request *request)
 {
-    struct bytes low = request->range.interval.low;
-    uint64_t hash = 0;
-    if (request->operation != OPERATION_SCAN)
-        return hash_partition(request->range.partition);
+    const struct key_interval *interval = &request->range.interval;
+    struct bytes low = interval->low;
+    struct position position = {.key = request->range.partition};
+    if (request->operation != OPERATION_SCAN) {
+        position.hash = hash_partition(request->range.partition);
+        position.end = !request->is_backward         ? low
+                       : bytes_given(interval->high) ? interval->high
+                                                     : BYTES_LITERAL("\xff\xff\xff\xff");
+        return position;
+    }
     for (size_t i = 0; i < HASH_BYTES && low.size >= HASH_BYTES; i++)
-        hash = hash << 8 | low.data[i];
-    return hash;
+        position.hash = position.hash << 8 | low.data[i];
+    if (low.size > HASH_BYTES)
+        position.end = bytes_of(low.data + HASH_BYTES, low.size - HASH_BYTES);
+    return position;
 }
 
 static enum submit page_done(struct action *action)
@@ -211,7 +219,8 @@ static enum submit page_done(struct action *action)
     reply->commit = action->read.commit;
     const struct request *request = &action->call->request;
     uint64_t units = capacity_of_read(action->examined_bytes, request->is_consistent);
-    throughput_consume(action, action->definition, request->index, hash_of(request), false, units);
+    struct position begin = begin_of(request);
+    throughput_consume(action, action->definition, request->index, &begin, false, units);
     if (request->capacity != CAPACITY_NONE && !action_charge(action, request->index, units))
         return action_fail(action, STATUS_NO_MEMORY);
     return SUBMIT_DONE;
@@ -274,7 +283,8 @@ static enum submit read_page(struct action *action, bool (*place)(struct action 
     if (action_bind(action) == SUBMIT_DONE)
         return SUBMIT_DONE;
     const struct request *request = &action->call->request;
-    if (!throughput_admits(action, action->definition, request->index, hash_of(request), false))
+    struct position begin = begin_of(request);
+    if (!throughput_admits(action, action->definition, request->index, &begin, false))
         return throughput_refuse(action, action->definition);
     action->page = action->lane->page;
     action->lane->page = (struct buffer){0};

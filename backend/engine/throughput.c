@@ -8,32 +8,31 @@ static size_t place_of(const struct definition *definition, const struct seconda
     return index == NULL ? 0 : 1 + (size_t)(index - definition->table.indexes);
 }
 
-static const struct partition_map *map_of(const struct definition *definition, size_t place)
-{
-    return place == 0 ? &definition->partitions : &definition->index_partitions[place - 1];
-}
-
 bool throughput_admits(struct action *action, const struct definition *definition,
-                       const struct secondary_index *index, uint64_t hash, bool is_write)
+                       const struct secondary_index *index, const struct position *position,
+                       bool is_write)
 {
     const struct engine *engine = action->lane->engine;
     size_t place = place_of(definition, index);
     if (!engine->emulates_throughput)
         return true;
-    return heat_admits(definition->heats[place], partition_find(map_of(definition, place), hash),
-                       is_write, action->call->now_us, &definition->rates[place],
-                       &engine->partition_rates);
+    return heat_admits(definition->heats[place],
+                       partition_find(definition_map(definition, place), position), is_write,
+                       action->call->now_us, &definition->rates[place], &engine->partition_rates);
 }
 
 void throughput_consume(struct action *action, const struct definition *definition,
-                        const struct secondary_index *index, uint64_t hash, bool is_write,
-                        uint64_t half_units)
+                        const struct secondary_index *index, const struct position *position,
+                        bool is_write, uint64_t half_units)
 {
     const struct engine *engine = action->lane->engine;
     size_t place = place_of(definition, index);
     bool is_limited = engine->emulates_throughput;
-    heat_consume(definition->heats[place], partition_find(map_of(definition, place), hash),
-                 is_write, half_units, action->call->now_us,
+    struct heat *heat = definition->heats[place];
+    uint32_t partition = partition_find(definition_map(definition, place), position);
+    if (is_limited)
+        heat_sample(heat, partition, position, half_units, lane_random(action->lane));
+    heat_consume(heat, partition, is_write, half_units, action->call->now_us,
                  is_limited ? &definition->rates[place] : &unlimited,
                  is_limited ? &engine->partition_rates : &unlimited);
 }

@@ -65,7 +65,7 @@ static struct touched *plan_write(struct write_plan *plan, struct bytes key, str
 
 /* index  NULL: the table itself */
 static bool plan_count(struct write_plan *plan, const struct definition *definition,
-                       const struct secondary_index *index, uint64_t hash,
+                       const struct secondary_index *index, const struct position *position,
                        const struct partition_change *change, struct arena *arena)
 {
     ensure(plan->charged_count < plan->capacity);
@@ -74,11 +74,12 @@ static bool plan_count(struct write_plan *plan, const struct definition *definit
         index == NULL ? &definition->partitions
                       : &definition->index_partitions[index - table->indexes];
     struct consumed *consumed = &plan->consumed[plan->charged_count];
-    plan->charged[plan->charged_count] = (struct charged){definition, index, hash};
+    plan->charged[plan->charged_count] = (struct charged){definition, index, *position};
     struct kv_counter *counter = &plan->counters[plan->charged_count++];
     partition_count(counter, change);
-    counter->key = record_counter_key(index == NULL ? table->id : index->id,
-                                      partition_find(partitions, hash), arena);
+    counter->key =
+        record_counter_key(index == NULL ? table->id : index->id,
+                           partitions->partitions[partition_find(partitions, position)].id, arena);
     *consumed = (struct consumed){.table = table->name,
                                   .index = index == NULL ? BYTES_NONE : index->name,
                                   .is_local = index != NULL && index->is_local,
@@ -158,8 +159,8 @@ static bool count_entry(struct write_plan *plan, const struct definition *defini
                         const struct secondary_index *index, struct item_key key,
                         const struct partition_change *change, struct arena *arena)
 {
-    return plan_count(plan, definition, index, hash_partition(item_key_partition(key)), change,
-                      arena);
+    struct position position = {.hash = hash_partition(item_key_partition(key)), .key = key.bytes};
+    return plan_count(plan, definition, index, &position, change, arena);
 }
 
 /* Leaves the old place and enters the new one; one write where they are the same, none where
@@ -282,8 +283,9 @@ static enum status plan_item(struct item_write *write, struct bytes old, size_t 
                                       .new_size = size};
     write->touched = plan_write(plan, write->item->key, write->new_item, &touched);
     write->collection_bytes = (int64_t)(change.is_there ? size : 0) - (int64_t)change.old_size;
-    return plan_count(plan, definition, NULL, write->hash, &change, arena) ? STATUS_OK
-                                                                           : STATUS_NO_MEMORY;
+    struct position position = {.hash = write->hash, .key = write->request->item_key.bytes};
+    return plan_count(plan, definition, NULL, &position, &change, arena) ? STATUS_OK
+                                                                         : STATUS_NO_MEMORY;
 }
 
 static enum status fail_condition(struct item_write *write, struct bytes old, struct arena *arena)
@@ -479,7 +481,8 @@ static const struct charged *find_exhausted(struct action *action)
     const struct write_plan *plan = &action->plan;
     for (size_t i = 0; i < plan->charged_count; i++) {
         const struct charged *charged = &plan->charged[i];
-        if (!throughput_admits(action, charged->definition, charged->index, charged->hash, true))
+        if (!throughput_admits(action, charged->definition, charged->index, &charged->position,
+                               true))
             return charged;
     }
     return NULL;
@@ -494,7 +497,7 @@ static void tell_capacity(struct action *action)
     for (size_t i = 0; i < plan->charged_count; i++) {
         const struct charged *charged = &plan->charged[i];
         plan->consumed[i].half_units *= is_transaction ? 2 : 1;
-        throughput_consume(action, charged->definition, charged->index, charged->hash, true,
+        throughput_consume(action, charged->definition, charged->index, &charged->position, true,
                            plan->consumed[i].half_units);
     }
     if (call->request.capacity == CAPACITY_NONE)

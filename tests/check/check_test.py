@@ -21,7 +21,7 @@ from daemon import Daemon  # noqa: E402
 
 PROGRAM, CHECK, OPERATIONS = sys.argv[1], sys.argv[2], int(sys.argv[3])
 REDIS = sys.argv[4] if len(sys.argv) > 4 else None
-UPDATE_TABLE = 18
+UPDATE_TABLE, DESCRIBE_HEAT = 18, 24
 
 
 def free_port():
@@ -114,6 +114,23 @@ class Trouble(unittest.TestCase):
         self.beside(reload)
         self.beside(alter)
         self.check(0.5)
+
+    def test_partitions_that_are_split_all_the_time(self):
+        self.begin("memory:", "--cache-memory", "2M", "--partitions", "1", "--partition-size", "1K")
+        most = [0]
+
+        def watch():
+            client = self.daemon.client()
+            while not self.stop.wait(0.1):
+                try:
+                    heat = client.call(DESCRIBE_HEAT, {native.TABLE: "MudaxCheck"})["Heat"]
+                    most[0] = max(most[0], *(len(place["Partitions"]) for place in heat))
+                except native.Refused:
+                    pass
+            client.close()
+        self.beside(watch)
+        self.check(4)
+        self.assertGreater(most[0], 8)
 
     @unittest.skipUnless(REDIS, "no redis-server")
     def test_redis_that_pauses(self):

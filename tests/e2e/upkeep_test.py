@@ -15,7 +15,7 @@ import native  # noqa: E402
 from daemon import Daemon  # noqa: E402
 
 PROGRAM = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "mudaxd"
-UPDATE_TABLE, UPDATE_TTL, INDEX, SCAN, BATCH_WRITE, PARTS, SELECT = 18, 19, 24, 12, 14, 27, 22
+UPDATE_TABLE, UPDATE_TTL, INDEX, SCAN, BATCH_WRITE, PARTS, SELECT, DESCRIBE_HEAT = 18, 19, 24, 12, 14, 27, 22, 24
 
 
 class Upkeep(unittest.TestCase):
@@ -130,6 +130,57 @@ class Upkeep(unittest.TestCase):
         body = client.call(native.DESCRIBE, {native.TABLE: "Shop"})["Table"]
         self.assertEqual(body["ItemCount"], len(expected))
         self.assertEqual(body["GlobalSecondaryIndexes"][0]["ItemCount"], len(expected))
+
+    def write_for(self, client, seconds, items):
+        """Puts and deletes until the time is over; `items` are then what there is."""
+        until = time.monotonic() + seconds
+        number = len(items) * 7
+        while time.monotonic() < until:
+            number += 1
+            key = f"k{number % 1500}"
+            if number % 5 == 0 and key in items:
+                client.call(native.DELETE, {native.TABLE: "Shop", native.KEY: {"p": key}})
+                del items[key]
+            else:
+                items[key] = {"p": key, "g": f"g{number % 3}", "pad": "x" * (number % 300)}
+                client.call(native.PUT, {native.TABLE: "Shop", native.ITEM: items[key]})
+
+    def heat(self, client):
+        return [place["Partitions"] for place in client.call(DESCRIBE_HEAT, {native.TABLE: "Shop"})["Heat"]]
+
+    def test_partitions_are_split_beside_writes_and_over_kills(self):
+        arguments = ("--partitions", "1", "--partition-size", "3K", "--sync", "none")
+        client = self.begin(*arguments, store="rocksdb:" + os.path.join(self.folder, "data"))
+        self.create(client, GlobalSecondaryIndexes=[self.BY_G])
+        items = {}
+        for seconds in (1.0, 1.1, 0.3, 1.2, 0.9, 1.05):
+            self.write_for(client, seconds, items)
+            self.daemon.kill()
+            client = self.daemon.start()
+            body = client.call(native.DESCRIBE, {native.TABLE: "Shop"})["Table"]
+            self.assertEqual(body["ItemCount"], len(items))
+            self.assertEqual(body["GlobalSecondaryIndexes"][0]["ItemCount"], len(items))
+            self.assertEqual(client.call(SCAN, {native.TABLE: "Shop", SELECT: 4})[0], len(items))
+        self.wait("all are split", lambda: all(row["Bytes"] <= 3072 and not row.get("IsCounting")
+                                               for rows in self.heat(client) for row in rows))
+        table, index = self.heat(client)
+        self.assertGreater(len(table), 16)
+        self.assertGreater(len([row for row in index if "FirstKey" in row]), 8)  # it has three keys
+        for rows in (table, index):
+            self.assertEqual(sum(row["Items"] for row in rows), len(items))
+        # As many as there are: what is deleted is taken off the partition in which it lies.
+        for key in list(items):
+            client.call(native.DELETE, {native.TABLE: "Shop", native.KEY: {"p": key}})
+        for rows in self.heat(client):
+            self.assertEqual([(row["Items"], row["Bytes"]) for row in rows], [(0, 0)] * len(rows))
+
+    def test_a_stop_waits_for_no_split(self):
+        client = self.begin("--partitions", "1", "--partition-size", "1K")
+        self.create(client)
+        self.write_for(client, 1.5, {})
+        begun = time.monotonic()
+        self.assertEqual(self.daemon.stop(), 0)
+        self.assertLess(time.monotonic() - begun, 3)
 
 
 if __name__ == "__main__":

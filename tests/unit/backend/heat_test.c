@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -33,8 +34,8 @@ static void a_partition_lets_through_its_rate(void **state)
     assert_int_equal(admitted(heat, 1, true, now, &none, &part), 10); /* another partition */
     assert_int_equal(admitted(heat, 0, true, now + SECOND / 2, &none, &part), 5);
     assert_int_equal(admitted(heat, 0, true, now + 60 * (uint64_t)SECOND, &none, &part), 10);
-    assert_true(atomic_load(&heat->partitions[0].refused) >= 3);
-    assert_int_equal(atomic_load(&heat->partitions[0].half_units[1]), 2 * 25);
+    assert_true(atomic_load(&heat->partitions[0]->refused) >= 3);
+    assert_int_equal(atomic_load(&heat->partitions[0]->half_units[1]), 2 * 25);
     heat_unref(heat);
 }
 
@@ -64,12 +65,105 @@ static void a_large_request_is_let_through_and_those_behind_it_wait(void **state
     heat_unref(heat);
 }
 
+/* ---- hot partitions ---- */
+
+static const struct heat_rates limits = {.read = 100, .write = 10};
+
+/* A second in which a partition is used to its limit; of `keys` keys, or if that is 0 of as many
+ * hashes. */
+static bool use(struct heat *heat, uint64_t *now_us, int keys)
+{
+    for (int i = 0; i < 10; i++) {
+        char text[8];
+        struct position position = {.hash = keys == 0 ? 100 + (uint64_t)i : 100,
+                                    .key = bytes_text(text)};
+        (void)snprintf(text, sizeof text, "key %d", keys == 0 ? 0 : i % keys);
+        heat_sample(heat, 0, &position, 2, *now_us + (uint64_t)i);
+        heat_consume(heat, 0, true, 2, *now_us, &none, &none);
+    }
+    *now_us += SECOND;
+    return heat_is_hot(heat, 0, *now_us, 3 * SECOND, &limits);
+}
+
+static void a_partition_is_hot_when_it_stays_at_its_limits(void **state)
+{
+    (void)state;
+    struct heat *heat = heat_create(1, 2);
+    uint64_t now = 100 * (uint64_t)SECOND;
+    assert_false(heat_is_hot(heat, 0, now, 3 * SECOND, &limits));
+    for (int i = 0; i < 3; i++)
+        assert_false(use(heat, &now, 2));
+    now += SECOND;
+    assert_false(heat_is_hot(heat, 0, now, 3 * SECOND, &limits)); /* a second of rest */
+    for (int i = 0; i < 3; i++)
+        assert_false(use(heat, &now, 2));
+    assert_true(use(heat, &now, 2));
+    assert_true(use(heat, &now, 2));
+    heat_cool(heat, 0);
+    assert_false(use(heat, &now, 2));
+    assert_false(heat_is_hot(heat, 1, now, 3 * SECOND, &limits));
+    heat_unref(heat);
+}
+
+static bool middle_of(int keys, bool may_be_inside, struct arena *arena, struct position *middle)
+{
+    struct heat *heat = heat_create(1, 1);
+    uint64_t now = 100 * (uint64_t)SECOND;
+    (void)heat_is_hot(heat, 0, now, 3 * SECOND, &limits);
+    for (int i = 0; i < 8; i++)
+        (void)use(heat, &now, keys);
+    bool is_found = heat_middle(heat, 0, may_be_inside, arena, middle);
+    heat_unref(heat);
+    return is_found;
+}
+
+static void what_is_hot_is_parted_in_its_middle(void **state)
+{
+    (void)state;
+    struct arena arena;
+    struct position middle;
+    arena_init(&arena, NULL, 0, 1 << 20);
+    assert_true(middle_of(0, false, &arena, &middle));
+    assert_in_range(middle.hash, 104, 106);
+    assert_int_equal(middle.key.size, 0);
+    assert_true(middle_of(10, true, &arena, &middle));
+    assert_int_equal(middle.hash, 100);
+    assert_true(bytes_compare(middle.key, bytes_text("key 3")) > 0);
+    assert_true(bytes_compare(middle.key, bytes_text("key 7")) < 0);
+    assert_false(middle_of(10, false, &arena, &middle)); /* all of one hash */
+    assert_false(middle_of(1, true, &arena, &middle));   /* all of one key */
+    arena_deinit(&arena);
+}
+
+static void a_partition_keeps_its_heat_when_another_is_split(void **state)
+{
+    (void)state;
+    struct arena arena;
+    struct partition_map before, after;
+    struct position at = {.hash = 5, .key = BYTES_LITERAL("")};
+    arena_init(&arena, NULL, 0, 1 << 20);
+    assert_true(partition_map_even(2, &arena, &before));
+    assert_true(partition_map_split(&before, &at, &arena, &after));
+    struct heat *old = heat_create(1, 2), *new = heat_create(1, 3);
+    heat_consume(old, 1, false, 7, 0, &none, &none);
+    heat_inherit(new, &after, old, &before);
+    heat_consume(old, 1, false, 1, 0, &none, &none); /* by who still has the old one */
+    heat_unref(old);
+    assert_int_equal(atomic_load(&new->partitions[2]->half_units[0]), 8);
+    assert_int_equal(atomic_load(&new->partitions[1]->half_units[0]), 0);
+    heat_unref(new);
+    arena_deinit(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_partition_lets_through_its_rate),
         cmocka_unit_test(what_is_provisioned_has_five_minutes_of_burst),
         cmocka_unit_test(a_large_request_is_let_through_and_those_behind_it_wait),
+        cmocka_unit_test(a_partition_is_hot_when_it_stays_at_its_limits),
+        cmocka_unit_test(what_is_hot_is_parted_in_its_middle),
+        cmocka_unit_test(a_partition_keeps_its_heat_when_another_is_split),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
