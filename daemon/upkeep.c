@@ -410,7 +410,9 @@ static bool has_failed(const struct upkeep *upkeep)
 static void take(struct upkeep *upkeep)
 {
     uint64_t wait_us = TROUBLE_US;
-    if (has_failed(upkeep))
+    if (has_failed(upkeep) && upkeep->phase == PHASE_SPLIT)
+        choose(upkeep); /* the rest of what the table needs does not wait for it */
+    else if (has_failed(upkeep))
         next_table(upkeep);
     else if (upkeep->phase == PHASE_NEXT_TABLE)
         wait_us = take_list(upkeep);

@@ -174,6 +174,25 @@ class Upkeep(unittest.TestCase):
         for rows in self.heat(client):
             self.assertEqual([(row["Items"], row["Bytes"]) for row in rows], [(0, 0)] * len(rows))
 
+    def test_a_partition_that_stays_hot_is_split_where_throughput_is_emulated(self):
+        client = self.begin("--partitions", "1", "--emulate-throughput", "--partition-write-units", "40",
+                            "--partition-heat-time", "1s")
+        self.create(client)
+        written = set()
+
+        def is_split():
+            for number in range(100):
+                try:
+                    client.call(native.PUT, {native.TABLE: "Shop", native.ITEM: {"p": f"k{number}"}})
+                    written.add(number)
+                except native.Refused as refusal:
+                    self.assertIn("Throughput exceeds", str(refusal))
+            return len(self.heat(client)[0]) > 1
+        self.wait("the hot partition is split", is_split)
+        self.wait("it is counted", lambda: not any(row.get("IsCounting") for row in self.heat(client)[0]))
+        self.assertEqual(sum(row["Items"] for row in self.heat(client)[0]), len(written))
+        self.assertTrue(all(row["Items"] > len(written) / 5 for row in self.heat(client)[0]))
+
     def test_a_stop_waits_for_no_split(self):
         client = self.begin("--partitions", "1", "--partition-size", "1K")
         self.create(client)
