@@ -1,4 +1,5 @@
-/* bench-hit: what a hit costs inside the process, and what a writer beside it does to it.
+/* bench-hit: what a hit costs inside the process, and what a writer beside it does to it; and
+ * what a hit of one and the same item costs, alone and beside another reader of it.
  *
  * The cache over a backend that answers at once. Prints ns a hit, alone and beside a thread that
  * writes as fast as it can, round by round; the ratio of the two is performance row 21. */
@@ -100,19 +101,20 @@ static void run_batches(struct client *client, uint64_t calls, bool is_write)
     }
 }
 
-/* ---- the writer ---- */
+/* ---- who is beside ---- */
 
 static struct backend *the_cache;
 static atomic_bool must_stop;
 static atomic_uint_fast64_t written;
 
-static void *write_all_the_time(void *arg)
+/* is_write  a bool: writes, else reads */
+static void *run_all_the_time(void *is_write)
 {
-    (void)arg;
+    bool is_writer = *(bool *)is_write;
     struct client *client = client_open(the_cache, 99);
     while (!atomic_load(&must_stop)) {
-        run_batches(client, 1024, true);
-        atomic_fetch_add(&written, 1024);
+        run_batches(client, 1024, is_writer);
+        atomic_fetch_add(&written, is_writer ? 1024 : 0);
     }
     client->lane->ops->lane_close(&client->lane);
     free(client);
@@ -138,6 +140,34 @@ static double median(double *values, size_t count)
     return values[count / 2];
 }
 
+/* Medians of ns a hit, alone and beside another thread, and of their ratio. */
+struct figures {
+    double alone, beside, ratio;
+};
+
+static struct figures measure(struct client *reader, bool is_writer_beside)
+{
+    double alone[ROUNDS], beside[ROUNDS], ratio[ROUNDS];
+    for (int round = 0; round < ROUNDS; round++) {
+        pthread_t thread;
+        reader->misses = 0;
+        alone[round] = ns_a_hit(reader);
+        if (reader->misses != 0)
+            die("misses without a writer");
+        atomic_store(&must_stop, false);
+        if (pthread_create(&thread, NULL, run_all_the_time, &is_writer_beside) != 0)
+            die("no thread");
+        beside[round] = ns_a_hit(reader);
+        atomic_store(&must_stop, true);
+        (void)pthread_join(thread, NULL);
+        /* Of keys that were just being written. */
+        if (reader->misses > ROUND_HITS / 100)
+            die("more than one read of a hundred missed");
+        ratio[round] = beside[round] / alone[round];
+    }
+    return (struct figures){median(alone, ROUNDS), median(beside, ROUNDS), median(ratio, ROUNDS)};
+}
+
 int main(int argument_count, char **arguments)
 {
     if (argument_count > 1)
@@ -157,27 +187,14 @@ int main(int argument_count, char **arguments)
         run_call(reader, key, true);
         reader->lane->ops->lane_end(reader->lane);
     }
-    double alone[ROUNDS], beside[ROUNDS], ratio[ROUNDS];
-    for (int round = 0; round < ROUNDS; round++) {
-        pthread_t thread;
-        reader->misses = 0;
-        alone[round] = ns_a_hit(reader);
-        if (reader->misses != 0)
-            die("misses without a writer");
-        atomic_store(&must_stop, false);
-        if (pthread_create(&thread, NULL, write_all_the_time, NULL) != 0)
-            return 1;
-        beside[round] = ns_a_hit(reader);
-        atomic_store(&must_stop, true);
-        (void)pthread_join(thread, NULL);
-        /* Of keys that were just being written. */
-        if (reader->misses > ROUND_HITS / 100)
-            die("more than one read of a hundred missed");
-        ratio[round] = beside[round] / alone[round];
-    }
+    struct figures all = measure(reader, true);
     (void)printf("%llu items: %.0f ns a hit alone, %.0f ns beside a writer (%llu writes): %.3fx\n",
-                 (unsigned long long)item_count, median(alone, ROUNDS), median(beside, ROUNDS),
-                 (unsigned long long)atomic_load(&written), median(ratio, ROUNDS));
+                 (unsigned long long)item_count, all.alone, all.beside,
+                 (unsigned long long)atomic_load(&written), all.ratio);
+    item_count = 1;
+    struct figures one = measure(reader, false);
+    (void)printf("one item: %.0f ns a hit alone, %.0f ns beside another reader of it: %.3fx\n",
+                 one.alone, one.beside, one.ratio);
     reader->lane->ops->lane_close(&reader->lane);
     free(reader);
     the_cache->ops->close(&the_cache);
