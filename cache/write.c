@@ -14,7 +14,9 @@ struct place {
 
 /* One key between intent and done. In the call's arena. */
 struct raised {
-    struct raised *next;
+    struct raised *next;           /* of all */
+    struct raised *chain;          /* of those in the same bucket */
+    const struct touched *touched; /* at the end: what is told of it; NULL: nothing */
     uint32_t table_id;
     bool is_all, is_index;
     bool is_late; /* never announced: its image may be older than another write's */
@@ -28,6 +30,8 @@ struct raised {
     struct rule_fit fit;
 };
 
+enum { LIST_MAX = 8 }; /* above it, keys are found by buckets: transactions have thousands */
+
 /* A write on its way. In the call's arena. */
 struct write {
     struct cache_lane *lane;
@@ -35,6 +39,9 @@ struct write {
     void (*complete)(struct call *call);
     void *owner;
     struct raised *raised;
+    size_t raised_count;
+    struct raised **buckets;  /* NULL: few, or no memory */
+    size_t bucket_count;      /* a power of two */
     struct raised first, all; /* most writes need one; `all` when there is no memory for more */
     bool is_first_used;
 };
@@ -248,13 +255,80 @@ static bool raised_init(struct cache_lane *lane, struct arena *arena, struct rai
     return (touched->is_index || raised->probe != NULL) && places_init(lane->cache, arena, raised);
 }
 
+static bool is_of(const struct raised *raised, const struct touched *touched)
+{
+    return raised->table_id == touched->table_id && raised->is_all == touched->is_all &&
+           bytes_equal(raised->key.bytes, touched->key.bytes);
+}
+
+static struct raised **bucket_of(const struct write *write, uint32_t table_id, struct item_key key)
+{
+    uint64_t hash = hash_partition(key.bytes) + table_id;
+    return &write->buckets[hash & (write->bucket_count - 1)];
+}
+
 static struct raised *raised_find(const struct write *write, const struct touched *touched)
 {
-    struct raised *raised = write->raised;
-    while (raised != NULL &&
-           (raised->table_id != touched->table_id || raised->is_all != touched->is_all ||
-            !bytes_equal(raised->key.bytes, touched->key.bytes)))
-        raised = raised->next;
+    if (write->buckets == NULL) {
+        struct raised *raised = write->raised;
+        while (raised != NULL && !is_of(raised, touched))
+            raised = raised->next;
+        return raised;
+    }
+    struct raised *raised = *bucket_of(write, touched->table_id, touched->key);
+    while (raised != NULL && !is_of(raised, touched))
+        raised = raised->chain;
+    return raised;
+}
+
+static void put_into_bucket(struct write *write, struct raised *raised)
+{
+    struct raised **bucket = bucket_of(write, raised->table_id, raised->key);
+    raised->chain = *bucket;
+    *bucket = raised;
+}
+
+/* Twice as many buckets as keys, at least; without memory the chains get longer. */
+static void make_buckets(struct write *write)
+{
+    size_t count = 4 * write->raised_count;
+    count = (size_t)1 << (64 - __builtin_clzll(count));
+    struct raised **buckets = arena_alloc(write->call->arena, count * sizeof *buckets);
+    if (buckets == NULL)
+        return;
+    memset(buckets, 0, count * sizeof *buckets);
+    write->buckets = buckets;
+    write->bucket_count = count;
+    for (struct raised *raised = write->raised; raised != NULL; raised = raised->next)
+        put_into_bucket(write, raised);
+}
+
+static void raised_add(struct write *write, struct raised *raised)
+{
+    raised->next = write->raised;
+    write->raised = raised;
+    write->raised_count++;
+    if (write->raised_count > LIST_MAX && 2 * write->raised_count > write->bucket_count)
+        make_buckets(write);
+    else if (write->buckets != NULL)
+        put_into_bucket(write, raised);
+}
+
+static struct raised *raised_make(struct write *write, const struct touched *touched)
+{
+    struct arena *arena = write->call->arena;
+    struct raised *raised =
+        write->is_first_used ? arena_alloc(arena, sizeof *raised) : &write->first;
+    write->is_first_used = true;
+    if (raised == NULL ||
+        !raised_init(write->lane, arena, raised, touched, reason_of(write->call))) {
+        /* Without memory to remember the key: as if everything were touched. */
+        if (raised_find(write, &(struct touched){.is_all = true}) != NULL)
+            return NULL;
+        raised = &write->all;
+        *raised = (struct raised){.is_all = true};
+    }
+    raised_add(write, raised);
     return raised;
 }
 
@@ -275,25 +349,6 @@ static void raised_fit(struct raised *raised, struct cache *cache, struct reclai
     raised->fit = rules_fit(cache_rules(cache), &subject);
     reclaim_end(reclaimer);
     raised->is_fitted = true;
-}
-
-static struct raised *raised_make(struct write *write, const struct touched *touched)
-{
-    struct arena *arena = write->call->arena;
-    struct raised *raised =
-        write->is_first_used ? arena_alloc(arena, sizeof *raised) : &write->first;
-    write->is_first_used = true;
-    if (raised == NULL ||
-        !raised_init(write->lane, arena, raised, touched, reason_of(write->call))) {
-        /* Without memory to remember the key: as if everything were touched. */
-        if (raised_find(write, &(struct touched){.is_all = true}) != NULL)
-            return NULL;
-        raised = &write->all;
-        *raised = (struct raised){.is_all = true};
-    }
-    raised->next = write->raised;
-    write->raised = raised;
-    return raised;
 }
 
 void write_intent(void *arg, struct call *call)
@@ -318,10 +373,7 @@ static struct entry *image_entry(struct write *write, const struct raised *raise
 {
     const struct call *call = write->call;
     struct cache *cache = write->lane->cache;
-    const struct touched *touched = NULL;
-    for (size_t i = 0; i < call->reply.touched_count && touched == NULL; i++)
-        if (raised_find(write, &call->reply.touched[i]) == raised)
-            touched = &call->reply.touched[i];
+    const struct touched *touched = raised->touched;
     if (call->reply.status != STATUS_OK || !raised->is_fitted || raised->is_late ||
         touched == NULL || !touched->is_image_known || cache_is_quiet(cache, call->now_us))
         return NULL;
@@ -340,6 +392,17 @@ static struct entry *image_entry(struct write *write, const struct raised *raise
         .tag = tag,
     };
     return room_make_entry(write->lane, cache_shard(cache, raised->probe->hash), &source);
+}
+
+/* Has each key know what is told of it: of the latest attempt, the first if there are several. */
+static void find_touched(struct write *write)
+{
+    const struct reply *reply = &write->call->reply;
+    for (size_t i = 0; i < reply->touched_count; i++) {
+        struct raised *raised = raised_find(write, &reply->touched[i]);
+        if (raised != NULL && raised->touched == NULL)
+            raised->touched = &reply->touched[i];
+    }
 }
 
 /* What a write that happened touched without having announced it: better late than never. */
@@ -370,6 +433,7 @@ static void end(struct write *write)
         intent_late(write);
     if (!is_known)
         count(&write->lane->counters.writes_unknown, 1);
+    find_touched(write);
     for (struct raised *raised = write->raised; raised != NULL; raised = raised->next)
         done(write->lane, raised, image_entry(write, raised), is_known, call->now_us);
 }
