@@ -64,6 +64,12 @@ struct backend_ops {
     /* Answers a call. Never both DONE and a completion; errors are replies. */
     enum submit (*submit)(struct lane *lane, struct call *call);
 
+    /* A read's deadline has passed: an answer all the same, if there is one. The call itself goes
+     * on. request  as decoded, whatever has become of its bound part; arena: not the call's May be
+     * NULL: never. Inside a batch; the reply is borrowed as one that was DONE. */
+    bool (*late)(struct lane *lane, const struct request *request, uint64_t now_us,
+                 struct arena *arena, struct reply *reply);
+
     /* Any thread. */
     void (*report)(struct backend *backend, report_fn report, void *arg);
     /* False while writes cannot be taken; `why` is then a constant text. Any thread. */

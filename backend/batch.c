@@ -155,6 +155,8 @@ static void merge(struct reply *reply, const struct reply *part, bool is_first)
 {
     if (is_first)
         reply->verdict = part->verdict;
+    else if (reply->verdict == VERDICT_STALE || part->verdict == VERDICT_STALE)
+        reply->verdict = VERDICT_STALE;
     else if (reply->verdict != part->verdict)
         reply->verdict = VERDICT_MISS;
     if (part->age_ms > reply->age_ms)
@@ -247,7 +249,7 @@ static enum submit finish(struct batch *batch)
         reply->error = final->error;
         return call_fail(call, final->status);
     }
-    if (reply->verdict != VERDICT_HIT)
+    if (reply->verdict != VERDICT_HIT && reply->verdict != VERDICT_STALE)
         reply->age_ms = 0;
     if (call->request.operation == OPERATION_BATCH_WRITE_ITEM && call->request.wants_commit)
         reply->commits = commits_of(batch);

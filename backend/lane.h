@@ -3,6 +3,7 @@
 
 #include "protocol/attributes.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct event_base; /* libevent's; only where a backend owns sockets */
@@ -23,6 +24,9 @@ struct lane_env {
     void (*post)(void *worker, struct task *task);
     /* The same after a delay. The worker's own thread only. */
     void (*after)(void *worker, uint64_t delay_us, struct task *task);
+    /* Something is under way that no call stands for, or is over: the lane may not be closed while
+     * there is. The worker's own thread only. NULL: whoever closes it takes care. */
+    void (*hold)(void *worker, bool is_begun);
     /* Told right before each commit attempt, on the lane's thread: call->reply.touched is what the
      * write will touch. NULL: nobody wants to know. */
     void (*intent)(void *intent_arg, struct call *call);

@@ -6,6 +6,7 @@
 #include "cache/item_cache.h"
 #include "cache/purge.h"
 #include "cache/query_cache.h"
+#include "cache/refetch.h"
 #include "cache/report.h"
 #include "cache/room.h"
 #include "cache/write.h"
@@ -185,7 +186,7 @@ static void cache_lane_close(struct lane **closing)
 {
     struct cache_lane *lane = lane_of(*closing);
     struct cache *cache = lane->cache;
-    ensure(lane->waiting == NULL);
+    ensure(lane->waiting == NULL && lane->refetches == 0);
     lane_section_end(lane);
     lane->below->ops->lane_close(&lane->below);
     lane->is_closed = true;
@@ -297,6 +298,12 @@ enum submit lane_submit(struct cache_lane *lane, struct call *call)
 static enum submit cache_submit(struct lane *lane, struct call *call)
 {
     return lane_submit(lane_of(lane), call);
+}
+
+static bool cache_late(struct lane *lane, const struct request *request, uint64_t now_us,
+                       struct arena *arena, struct reply *reply)
+{
+    return refetch_late(lane_of(lane), request, now_us, arena, reply);
 }
 
 /* --- The whole --- */
@@ -513,6 +520,7 @@ static const struct backend_ops cache_ops = {
     .lane_end = cache_lane_end,
     .table = cache_table,
     .submit = cache_submit,
+    .late = cache_late,
     .report = cache_report,
     .is_ready = cache_is_ready,
     .close = cache_close,

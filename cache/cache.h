@@ -19,6 +19,10 @@ struct cache_policy {
      */
     uint64_t bytes_max;
     uint32_t percent_max; /* the same, of all memory of the cache */
+    /* Past its TTL, but never older than a write through this cache: shown while one fetch is under
+     * way, for so long; and in place of a store's error. */
+    uint32_t stale_while_refetch_ms, stale_if_error_ms;
+    uint32_t refresh_percent; /* of its TTL, after which a hit has it fetched again; 0: never */
 };
 
 enum {

@@ -102,6 +102,9 @@ struct cache_lane {
     uint64_t timer_at_us; /* 0: not armed */
     bool is_closed;
 
+    uint32_t refetches;        /* under way */
+    uint64_t refetch_after_us; /* none is begun before */
+
     struct counters counters; /* written by this thread only */
     struct misses misses;     /* likewise */
     struct tallies tallies;   /* likewise */

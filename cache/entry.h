@@ -17,7 +17,8 @@ enum { ENTRY_KINDS = 2 };
 enum {
     ENTRY_HEADER = 36,
     ENTRY_COUNTER_MAX = 3,
-    ENTRY_KEY_PREFIX = 5, /* kind, table id */
+    ENTRY_IS_REFETCHED = 0x80, /* in the counter's byte: somebody fetches it again */
+    ENTRY_KEY_PREFIX = 5,      /* kind, table id */
     ENTRY_KEY_MAX = UINT16_MAX,
     ENTRY_VALUE_MAX = (1 << 23) - 1, /* far above the 1 MB of a page */
     ENTRY_TAG_SHIFT = 23,
@@ -124,7 +125,21 @@ static inline void entry_flags_set(struct entry *entry, unsigned set, unsigned c
 
 static inline unsigned entry_counter(const struct entry *entry)
 {
-    return atomic_load_explicit((atomic_uchar *)&entry->counter, memory_order_relaxed);
+    return atomic_load_explicit((atomic_uchar *)&entry->counter, memory_order_relaxed) &
+           ENTRY_COUNTER_MAX;
+}
+
+/* The mark may be lost to a hit or an eviction's look; the flight then tells. */
+static inline bool entry_is_refetched(const struct entry *entry)
+{
+    return atomic_load_explicit((atomic_uchar *)&entry->counter, memory_order_relaxed) &
+           ENTRY_IS_REFETCHED;
+}
+
+static inline void entry_refetched_set(struct entry *entry, bool is_refetched)
+{
+    unsigned counter = entry_counter(entry) | (is_refetched ? ENTRY_IS_REFETCHED : 0u);
+    atomic_store_explicit(&entry->counter, (unsigned char)counter, memory_order_relaxed);
 }
 
 /* Bytes of slots that an entry like this takes, chunks included; 0: it does not fit. */

@@ -25,6 +25,11 @@ static inline enum expiry_kind expiry_kind(const struct entry *entry)
                                                 : EXPIRY_ITEMS;
 }
 
+static inline enum entry_kind expiry_entry_kind(enum expiry_kind kind)
+{
+    return kind == EXPIRY_PAGES ? ENTRY_PAGE : ENTRY_ITEM;
+}
+
 /* 0 when the clock that the reader brings is the older one. */
 static inline uint32_t entry_age_ms(const struct entry *entry, uint32_t now_ms)
 {

@@ -50,8 +50,10 @@ static void tell_entry(struct told *told, const struct cache *cache, const struc
     uint32_t age_ms = entry_age_ms(entry, now_ms);
     add_number(told, "AgeMs", age_ms);
     add_number(told, "Bytes", entry_size(&cache->memory, entry));
-    if (ttl_ms != 0)
+    if (ttl_ms != 0 && age_ms < ttl_ms)
         add_number(told, "ExpiresInMs", ttl_ms - age_ms);
+    else if (ttl_ms != 0)
+        add_truth(told, "Stale", true);
 }
 
 static void tell_missing(struct told *told, struct cache *cache, const struct entry *probe,
@@ -90,10 +92,10 @@ static void tell_cached(struct told *told, struct cache_lane *lane, const struct
     unsigned policy = policy_of(rules, &cache->memory, part, entry, call->arena);
     enum expiry_kind kind = entry == NULL ? EXPIRY_ITEMS : expiry_kind(entry);
     bool is_there = entry != NULL;
-    bool is_due = is_there && expiry_is_due(entry, rules->due_ms[policy][kind], now_ms);
+    const struct policy_terms *terms = rules_terms(rules, policy);
+    bool is_due = is_there && expiry_is_due(entry, terms->life_ms[kind], now_ms);
     if (is_there && !is_due)
-        tell_entry(told, cache, entry, policy_ttl_ms(&rules_terms(rules, policy)->policy, kind),
-                   now_ms);
+        tell_entry(told, cache, entry, policy_ttl_ms(&terms->policy, kind), now_ms);
     reclaim_end(lane->reclaimer);
     add_text(told, "Policy", bytes_text(cache->policy_names[policy]));
     add_truth(told, "Cached", is_there && !is_due);

@@ -2,6 +2,7 @@
 
 #include "backend/expression/projection.h"
 
+#include "cache/refetch.h"
 #include "cache/room.h"
 #include "cache/write.h"
 #include "protocol/ensure.h"
@@ -16,6 +17,7 @@ struct waiting {
     struct flight *flight;       /* one reference is ours */
     struct waiting *next, *prev; /* of the lane */
     unsigned policy, reason;     /* of the miss; the policy as far as the key tells */
+    enum fetch_why why;
 };
 
 /* A request that goes below. In the call's arena. */
@@ -34,7 +36,8 @@ struct fetch {
     struct loading loading; /* of a page */
     struct rule_fit fit;
     unsigned policy, reason; /* of the miss; the policy, until the body is known, by the key */
-    struct waiting waiting;  /* in case it joins instead */
+    enum fetch_why why;
+    struct waiting waiting; /* in case it joins instead */
 };
 
 static bool is_page(const struct fetch *fetch)
@@ -55,16 +58,36 @@ static void waiting_unlink(struct waiting *waiting)
 static void waiting_tally(struct waiting *waiting, unsigned policy)
 {
     struct cache_lane *lane = waiting->lane;
-    tally_miss(&lane->tallies, &lane->cache->memory, policy, entry_kind(&waiting->flight->probe),
-               waiting->reason);
+    if (waiting->why != FETCH_AGAIN)
+        tally_miss(&lane->tallies, &lane->cache->memory, policy,
+                   entry_kind(&waiting->flight->probe), waiting->reason);
+}
+
+/* What the caller asked for of an item that came whole, so that it could be kept. */
+static void project(struct call *call)
+{
+    const struct path_node *projection = call->request.projection_tree;
+    struct reply *reply = &call->reply;
+    if (LIKELY(projection == NULL) || call->request.operation != OPERATION_GET_ITEM ||
+        reply->status != STATUS_OK || reply_is_no_item(reply->body))
+        return;
+    struct bytes body = projection_apply(projection, reply->body, call->arena);
+    if (bytes_given(body))
+        reply->body = body;
+    else
+        (void)call_fail(call, STATUS_NO_MEMORY);
 }
 
 static void waiting_end(struct waiting *waiting, enum status status)
 {
     struct call *call = waiting->call;
     waiting_tally(waiting, waiting->policy);
+    if (refetch_excuse(waiting->lane, &waiting->flight->probe, call->now_us, call->arena,
+                       &call->reply))
+        project(call);
+    else
+        (void)call_fail(call, status);
     flight_unref(waiting->flight);
-    (void)call_fail(call, status);
     call->complete(call);
 }
 
@@ -89,26 +112,11 @@ static void waiting_again(struct waiting *waiting)
     lane_end(lane);
 }
 
-/* What the caller asked for of an item that came whole, so that it could be kept. */
-static void project(struct call *call)
-{
-    const struct path_node *projection = call->request.projection_tree;
-    struct reply *reply = &call->reply;
-    if (LIKELY(projection == NULL) || call->request.operation != OPERATION_GET_ITEM ||
-        reply->status != STATUS_OK || reply_is_no_item(reply->body))
-        return;
-    struct bytes body = projection_apply(projection, reply->body, call->arena);
-    if (bytes_given(body))
-        reply->body = body;
-    else
-        (void)call_fail(call, STATUS_NO_MEMORY);
-}
-
 static void reply_share(struct reply *reply, const struct reply *shared)
 {
     reply->status = shared->status;
     reply->verdict = shared->verdict;
-    reply->age_ms = 0;
+    reply->age_ms = shared->age_ms;
     reply->count = shared->count;
     reply->commit = shared->commit;
     reply->read_bytes = shared->read_bytes;
@@ -133,6 +141,9 @@ static void waiting_woken(struct task *task)
     }
     reply_share(&call->reply, &flight->reply);
     waiting_tally(waiting, flight->policy);
+    if (UNLIKELY(refetch_may_excuse(call->reply.status)))
+        (void)!refetch_excuse(waiting->lane, &flight->probe, call->now_us, call->arena,
+                              &call->reply);
     project(call);
     call->complete(call);
     flight_unref(flight);
@@ -179,6 +190,7 @@ static enum submit join(struct fetch *fetch, struct flight *flight) REQUIRES(fet
                                 .task = {.run = waiting_woken},
                                 .policy = fetch->policy,
                                 .reason = fetch->reason,
+                                .why = fetch->why,
                                 .waiter = {.owner = waiting},
                                 .next = fetch->lane->waiting};
     flight_join(flight, &waiting->waiter);
@@ -326,7 +338,7 @@ static void wake(struct fetch *fetch, struct waiter *waiters)
     if (waiters != NULL) {
         flight->landed_us = fetch->call->now_us;
         flight->is_shared = flight_reply_set(flight, &fetch->call->reply);
-        flight->reply.verdict = VERDICT_MISS;
+        flight->reply.verdict = fetch->verdict;
         flight->policy = fetch->policy;
     }
     while (waiters != NULL) {
@@ -337,6 +349,16 @@ static void wake(struct fetch *fetch, struct waiter *waiters)
     flight_unref(flight);
 }
 
+/* What is stale takes the place of an error, if there is any. */
+static void excuse(struct fetch *fetch)
+{
+    struct call *call = fetch->call;
+    if (LIKELY(!refetch_may_excuse(call->reply.status)) || fetch->why == FETCH_AGAIN)
+        return;
+    if (refetch_excuse(fetch->lane, fetch->probe, call->now_us, call->arena, &call->reply))
+        fetch->verdict = VERDICT_STALE;
+}
+
 /* The reply is there: keeps it if it may be kept, wakes who waits for it. */
 static void land(struct fetch *fetch)
 {
@@ -345,6 +367,7 @@ static void land(struct fetch *fetch)
     struct waiter *waiters = NULL;
     bool is_kept = false;
     struct entry *entry = make_entry(fetch);
+    excuse(fetch);
     size_t size = entry == NULL ? 0 : entry_size(shard->memory, entry);
     shard_enter(shard, lane->reclaimer);
     if (entry != NULL && is_current(fetch, shard)) {
@@ -379,9 +402,10 @@ static void end(struct fetch *fetch)
         write_check(fetch->lane, call, fetch->probe);
     else if (fetch->probe != NULL)
         land(fetch);
-    tally_miss(&fetch->lane->tallies, &fetch->lane->cache->memory, fetch->policy,
-               call->request.operation == OPERATION_GET_ITEM ? ENTRY_ITEM : ENTRY_PAGE,
-               fetch->reason);
+    if (fetch->why != FETCH_AGAIN)
+        tally_miss(&fetch->lane->tallies, &fetch->lane->cache->memory, fetch->policy,
+                   call->request.operation == OPERATION_GET_ITEM ? ENTRY_ITEM : ENTRY_PAGE,
+                   fetch->reason);
     project(call);
     call->reply.verdict = fetch->verdict;
 }
@@ -453,12 +477,12 @@ static void set_fit(struct fetch *fetch, const struct rule_fit *fit)
 }
 
 enum submit fetch_shared(struct cache_lane *lane, struct call *call, const struct entry *probe,
-                         const struct partition_ref *partition, bool is_expired)
+                         const struct partition_ref *partition, enum fetch_why why)
 {
     enum entry_kind kind = entry_kind(probe);
     struct rule_fit fit = fit_of(lane, call);
     if (!rules_may_keep(cache_rules(lane->cache), &fit, kind))
-        return fetch_alone(lane, call, NULL, MISS_OFF);
+        return why == FETCH_AGAIN ? SUBMIT_DONE : fetch_alone(lane, call, NULL, MISS_OFF);
     struct fetch *fetch = fetch_make(lane, call, VERDICT_MISS, probe);
     if (fetch != NULL)
         set_fit(fetch, &fit);
@@ -469,15 +493,16 @@ enum submit fetch_shared(struct cache_lane *lane, struct call *call, const struc
     const struct table *table = call->request.table;
     mutex_lock(&fetch->shard->lock);
     unsigned reason =
-        is_expired ? SHARD_EXPIRED : shard_why_missing(fetch->shard, kind, probe->hash);
+        why != FETCH_MISSING ? SHARD_EXPIRED : shard_why_missing(fetch->shard, kind, probe->hash);
     fetch->reason = reason;
+    fetch->why = why;
     enum submit submit = partition == NULL ? item_miss(fetch) : page_miss(fetch, partition);
     mutex_unlock(&fetch->shard->lock);
     if (submit == SUBMIT_DONE)
         submit = send(fetch);
     else if (submit == SUBMIT_PENDING && call->deadline_us != 0)
         lane_timer_at(lane, call->deadline_us);
-    if (submit == SUBMIT_KEEP) /* which comes again */
+    if (submit == SUBMIT_KEEP || why == FETCH_AGAIN) /* what is kept comes again */
         return submit;
     count(partition == NULL ? &lane->counters.item_misses : &lane->counters.page_misses, 1);
     misses_count(&lane->misses, &lane->cache->memory, table, kind, reason);

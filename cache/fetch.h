@@ -7,14 +7,16 @@
 
 #include "cache/core.h"
 
+/* Why something is fetched: it is not there; it is, but its time is over; it is still shown. */
+enum fetch_why { FETCH_MISSING, FETCH_EXPIRED, FETCH_AGAIN };
+
 /* A miss: joins the fetch of the same key or starts one; keeps the reply if the rules allow and its
  * policy does. What no policy would keep goes past the cache.
- * probe       borrowed
- * partition   of a Query, else NULL
- * is_expired  there is an entry, but its time is over
+ * probe      borrowed
+ * partition  of a Query, else NULL
  * Returns as backend_ops.submit. */
 enum submit fetch_shared(struct cache_lane *lane, struct call *call, const struct entry *probe,
-                         const struct partition_ref *partition, bool is_expired);
+                         const struct partition_ref *partition, enum fetch_why why);
 
 /* Past the cache: nothing is joined or kept.
  * probe   of an item whose entry goes if the store's answer shows another one; or NULL

@@ -2,6 +2,7 @@
 
 #include "backend/expression/projection.h"
 #include "cache/fetch.h"
+#include "cache/refetch.h"
 
 enum { READ_UNIT_BYTES = 4096 };
 
@@ -38,9 +39,12 @@ static bool hit(struct cache_lane *lane, struct call *call, const struct rules *
     uint32_t now_ms = cache_now_ms(lane->cache, call->now_us);
     bool is_negative = entry_flags(entry) & SLOT_NEGATIVE;
     unsigned policy = rules_number(rules, entry);
+    call->reply.verdict = VERDICT_HIT;
     if (UNLIKELY(policy >= CACHE_POLICIES_MAX) ||
-        expiry_is_due(entry, rules->due_ms[policy][is_negative ? EXPIRY_NEGATIVES : EXPIRY_ITEMS],
-                      now_ms))
+        (UNLIKELY(expiry_is_due(
+             entry, rules->due_ms[policy][is_negative ? EXPIRY_NEGATIVES : EXPIRY_ITEMS],
+             now_ms)) &&
+         !refetch_look(lane, call, rules, policy, entry)))
         return false;
     struct bytes body =
         is_negative ? BODY_NO_ITEM : entry_body(&lane->cache->memory, entry, call->arena);
@@ -53,7 +57,6 @@ static bool hit(struct cache_lane *lane, struct call *call, const struct rules *
     policy_touch(entry);
     struct reply *reply = &call->reply;
     reply->status = STATUS_OK;
-    reply->verdict = VERDICT_HIT;
     reply->age_ms = entry_age_ms(entry, now_ms);
     reply->count = !is_negative;
     reply->read_bytes = is_negative ? 0 : whole_size;
@@ -83,5 +86,5 @@ enum submit item_get(struct cache_lane *lane, struct call *call)
             break;
         rules = fetch_rematch(lane, call, probe); /* once, unless they change again */
     }
-    return fetch_shared(lane, call, probe, NULL, entry != NULL);
+    return fetch_shared(lane, call, probe, NULL, entry != NULL ? FETCH_EXPIRED : FETCH_MISSING);
 }

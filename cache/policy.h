@@ -59,8 +59,8 @@ extern const struct policy_ops policy_cas3, policy_s3fifo;
  * to a race does no harm. The same for all policies so far, and inline: it is on the hit path. */
 static inline void policy_touch(struct entry *entry)
 {
-    unsigned counter = entry_counter(entry);
-    if (counter < ENTRY_COUNTER_MAX)
+    unsigned counter = atomic_load_explicit(&entry->counter, memory_order_relaxed);
+    if ((counter & ENTRY_COUNTER_MAX) < ENTRY_COUNTER_MAX)
         atomic_store_explicit(&entry->counter, (unsigned char)(counter + 1), memory_order_relaxed);
 }
 

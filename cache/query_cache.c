@@ -1,6 +1,7 @@
 #include "cache/query_cache.h"
 
 #include "cache/fetch.h"
+#include "cache/refetch.h"
 #include "protocol/ensure.h"
 
 enum {
@@ -72,8 +73,10 @@ static bool hit(struct cache_lane *lane, struct call *call, const struct rules *
 {
     uint32_t now_ms = cache_now_ms(lane->cache, call->now_us);
     unsigned policy = rules_number(rules, page);
+    call->reply.verdict = VERDICT_HIT;
     if (UNLIKELY(policy >= CACHE_POLICIES_MAX) ||
-        expiry_is_due(page, rules->due_ms[policy][EXPIRY_PAGES], now_ms))
+        (UNLIKELY(expiry_is_due(page, rules->due_ms[policy][EXPIRY_PAGES], now_ms)) &&
+         !refetch_look(lane, call, rules, policy, page)))
         return false;
     struct bytes body = entry_body(&lane->cache->memory, page, call->arena);
     if (!bytes_given(body))
@@ -82,7 +85,6 @@ static bool hit(struct cache_lane *lane, struct call *call, const struct rules *
     struct page_head head = page_head_of(page);
     struct reply *reply = &call->reply;
     reply->status = STATUS_OK;
-    reply->verdict = VERDICT_HIT;
     reply->age_ms = entry_age_ms(page, now_ms);
     reply->count = head.count;
     reply->read_bytes = head.read_bytes;
@@ -137,5 +139,6 @@ enum submit query_get(struct cache_lane *lane, struct call *call)
             break;
         rules = fetch_rematch(lane, call, probe); /* once, unless they change again */
     }
-    return fetch_shared(lane, call, probe, &partition, page != NULL);
+    return fetch_shared(lane, call, probe, &partition,
+                        page != NULL ? FETCH_EXPIRED : FETCH_MISSING);
 }

@@ -165,6 +165,19 @@ static void report_policy_misses(const struct policy_sum *sum, const char *name,
     }
 }
 
+static void report_policy_stale(const struct policy_sum *sum, const char *name,
+                                const struct output *output)
+{
+    char labels[CACHE_POLICY_NAME_MAX + 40];
+    for (int is_excuse = 0; is_excuse <= 1; is_excuse++) {
+        (void)snprintf(labels, sizeof labels, "policy=\"%s\",why=\"%s\"", name,
+                       is_excuse ? "error" : "refetching");
+        say(output, "cache_policy_stale_total", "counter",
+            "Requests answered with what was past its TTL, by policy.", labels,
+            (double)(is_excuse ? sum->tally.stale_excuses : sum->tally.stale_hits));
+    }
+}
+
 static void report_policy_saved(const struct policy_sum *sum, const char *name,
                                 const struct output *output)
 {
@@ -210,7 +223,7 @@ static void report_policy_removed(const struct policy_sum *sum, const char *name
 static void report_policies(struct cache *cache, const struct output *output)
 {
     static const policy_report_fn reports[] = {
-        report_policy_hits,    report_policy_misses, report_policy_saved,
+        report_policy_hits,    report_policy_misses, report_policy_stale,   report_policy_saved,
         report_policy_entries, report_policy_bytes,  report_policy_removed,
     };
     unsigned policies = cache_policy_count(cache);

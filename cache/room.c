@@ -373,9 +373,9 @@ bool room_expire(struct cache *cache, struct reclaimer *reclaimer, uint64_t now_
         struct shard *shard = &cache->shards[i];
         for (unsigned policy = 0; policy < policies; policy++) {
             shard_enter(shard, reclaimer);
-            uint32_t expired =
-                shard_expire(shard, reclaimer, policy, cache_rules(cache)->due_ms[policy], now_ms,
-                             HOUSE_EXPIRE_MAX);
+            uint32_t expired = shard_expire(shard, reclaimer, policy,
+                                            rules_terms(cache_rules(cache), policy)->life_ms,
+                                            now_ms, HOUSE_EXPIRE_MAX);
             shard_leave(shard, reclaimer);
             is_more = is_more || expired == HOUSE_EXPIRE_MAX;
         }

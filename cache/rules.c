@@ -122,12 +122,31 @@ static bool rules_match_alike(const struct rules *a, const struct rules *b)
     return is_equal;
 }
 
+static uint32_t at_most_age_max(uint64_t ms)
+{
+    return ms > AGE_MAX_MS ? (uint32_t)AGE_MAX_MS : (uint32_t)ms;
+}
+
+/* Its TTL, or what of it goes by before it is fetched again. */
 static uint32_t due_ms(const struct cache_policy *policy, enum expiry_kind kind)
 {
-    if (!policy_keeps(policy, kind == EXPIRY_PAGES ? ENTRY_PAGE : ENTRY_ITEM))
+    uint64_t ttl_ms = policy_ttl_ms(policy, kind);
+    if (!policy_keeps(policy, expiry_entry_kind(kind)))
         return 0;
-    uint32_t ttl_ms = policy_ttl_ms(policy, kind);
-    return ttl_ms == 0 || ttl_ms > AGE_MAX_MS ? (uint32_t)AGE_MAX_MS : ttl_ms;
+    if (ttl_ms != 0 && policy->refresh_percent != 0)
+        ttl_ms = (ttl_ms * policy->refresh_percent + 99) / 100;
+    return at_most_age_max(ttl_ms == 0 ? AGE_MAX_MS : ttl_ms);
+}
+
+static uint32_t life_ms(const struct cache_policy *policy, enum expiry_kind kind)
+{
+    uint64_t ttl_ms = policy_ttl_ms(policy, kind);
+    uint32_t grace_ms = policy->stale_while_refetch_ms > policy->stale_if_error_ms
+                            ? policy->stale_while_refetch_ms
+                            : policy->stale_if_error_ms;
+    if (!policy_keeps(policy, expiry_entry_kind(kind)))
+        return 0;
+    return at_most_age_max(ttl_ms == 0 ? AGE_MAX_MS : ttl_ms + grace_ms);
 }
 
 /* The default has no cap: it is what all others leave. */
@@ -136,6 +155,14 @@ static size_t bytes_max(const struct cache_policy *policy, size_t memory)
     size_t most = policy->bytes_max == 0 ? SIZE_MAX : policy->bytes_max;
     size_t share = memory / 100 * policy->percent_max;
     return policy->percent_max != 0 && share < most ? share : most;
+}
+
+static struct policy_terms terms_make(const struct cache_policy *policy, size_t bytes)
+{
+    struct policy_terms terms = {.policy = *policy, .bytes_max = bytes};
+    for (unsigned kind = 0; kind < EXPIRY_KINDS; kind++)
+        terms.life_ms[kind] = life_ms(policy, (enum expiry_kind)kind);
+    return terms;
 }
 
 static void set_due(struct rules *rules, unsigned number, const struct cache_policy *policy)
@@ -154,14 +181,14 @@ struct rules *rules_build(void *block, size_t memory, const struct cache_policie
     rules->terms = (struct policy_terms *)(void *)(rules + 1);
     rules->rules = (struct rule *)(void *)(rules->terms + 1 + rules->rule_count);
     struct shelf shelf = {(uint8_t *)(rules->rules + rules->rule_count)};
-    rules->terms[0] = (struct policy_terms){policies->fallback, SIZE_MAX};
+    rules->terms[0] = terms_make(&policies->fallback, SIZE_MAX);
     for (unsigned i = 0; i < CACHE_POLICIES_MAX; i++)
         set_due(rules, i, &policies->fallback);
     for (size_t i = 0; i < policies->rule_count; i++) {
         const struct cache_rule *rule = &policies->rules[i];
         rules->rules[i] = rule_make(&shelf, rule, numbers[i]);
         rules->terms_of[numbers[i]] = (uint8_t)(1 + i);
-        rules->terms[1 + i] = (struct policy_terms){rule->policy, bytes_max(&rule->policy, memory)};
+        rules->terms[1 + i] = terms_make(&rule->policy, bytes_max(&rule->policy, memory));
         set_due(rules, numbers[i], &rule->policy);
     }
     ensure((size_t)(shelf.at - (uint8_t *)block) <= rules_size(policies));

@@ -21,7 +21,8 @@ struct pattern {
 /* What a policy says. */
 struct policy_terms {
     struct cache_policy policy;
-    size_t bytes_max; /* of its entries; SIZE_MAX: any */
+    size_t bytes_max;               /* of its entries; SIZE_MAX: any */
+    uint32_t life_ms[EXPIRY_KINDS]; /* the age at which an entry goes */
 };
 
 struct rule {

@@ -261,14 +261,14 @@ size_t shard_evict_of(struct shard *shard, struct reclaimer *reclaimer, unsigned
 }
 
 uint32_t shard_expire(struct shard *shard, struct reclaimer *reclaimer, unsigned policy,
-                      const uint32_t due_ms[EXPIRY_KINDS], uint32_t now_ms, uint32_t count_max)
+                      const uint32_t life_ms[EXPIRY_KINDS], uint32_t now_ms, uint32_t count_max)
 {
     uint32_t count = 0;
     for (unsigned kind = 0; kind < EXPIRY_KINDS && policy < shard->share_count; kind++) {
         const struct expiry_list *list = &shard->shares[policy].expiry[kind];
         while (count < count_max && list->oldest != 0) {
             struct entry *oldest = memory_at(shard->memory, list->oldest);
-            if (!expiry_is_due(oldest, due_ms[kind], now_ms))
+            if (!expiry_is_due(oldest, life_ms[kind], now_ms))
                 break;
             shard_remove(shard, reclaimer, oldest, SHARD_EXPIRED);
             count++;

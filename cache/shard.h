@@ -105,9 +105,9 @@ size_t shard_evict(struct shard *shard, struct reclaimer *reclaimer, unsigned ki
  * Source: SIEVE, NSDI'24, whose queue is in the order of arrival as lists of expiry are. */
 size_t shard_evict_of(struct shard *shard, struct reclaimer *reclaimer, unsigned policy)
     REQUIRES(shard->lock);
-/* Removes at most `count_max` entries of a policy that are due. Returns how many. */
+/* Removes at most `count_max` entries of a policy whose life is over. Returns how many. */
 uint32_t shard_expire(struct shard *shard, struct reclaimer *reclaimer, unsigned policy,
-                      const uint32_t due_ms[EXPIRY_KINDS], uint32_t now_ms, uint32_t count_max)
+                      const uint32_t life_ms[EXPIRY_KINDS], uint32_t now_ms, uint32_t count_max)
     REQUIRES(shard->lock);
 /* Makes it an entry of another policy or generation. */
 void shard_retag(struct shard *shard, struct entry *entry, unsigned tag) REQUIRES(shard->lock);

@@ -52,6 +52,13 @@ void tally_miss(struct tallies *tallies, struct memory *memory, unsigned policy,
         add(&row->misses[kind - 1][reason], 1);
 }
 
+void tally_stale(struct tallies *tallies, struct memory *memory, unsigned policy, bool is_excuse)
+{
+    struct tally *row = row_of(tallies, memory, policy);
+    if (row != NULL)
+        add(is_excuse ? &row->stale_excuses : &row->stale_hits, 1);
+}
+
 void tallies_deinit(struct tallies *tallies, struct memory *memory)
 {
     for (unsigned i = 0; i < CACHE_POLICIES_MAX; i++)
@@ -65,6 +72,8 @@ void tallies_sum(const struct tallies *tallies, unsigned policy, struct tally *s
     if (row == NULL)
         return;
     add(&sum->half_units_saved, get(&row->half_units_saved));
+    add(&sum->stale_hits, get(&row->stale_hits));
+    add(&sum->stale_excuses, get(&row->stale_excuses));
     for (unsigned kind = 0; kind < ENTRY_KINDS; kind++) {
         add(&sum->hits[kind], get(&row->hits[kind]));
         for (unsigned reason = 0; reason < MISS_REASONS; reason++)

@@ -309,6 +309,30 @@ static void deadline_add(struct parked *parked, uint64_t now_us)
     (void)event_add(&parked->deadline, &timeout);
 }
 
+/* Answers with what the cache has in place of an error. False if it has nothing. */
+static bool answer_late(struct parked *parked, uint64_t now_us)
+{
+    struct worker *worker = parked->worker;
+    struct lane *lane = worker->lane;
+    const struct request *request = &parked->call.request;
+    struct reply reply;
+    if (lane->ops->late == NULL)
+        return false;
+    reply_init(&reply);
+    lane->ops->lane_begin(lane);
+    bool is_answered = lane->ops->late(lane, request, now_us, &worker->arena, &reply);
+    if (is_answered) {
+        stats_request(worker->stats, lane->ops->table(lane, request->table_name),
+                      request->operation, reply.verdict, reply.status);
+        stats_latency(worker->stats, request->operation, reply.verdict, now_us - parked->begun_us,
+                      1);
+        reply_send(parked->connection, request, &reply, false);
+    }
+    lane->ops->lane_end(lane);
+    arena_reset(&worker->arena);
+    return is_answered;
+}
+
 /* The client is told now; the call itself stays until the store has answered. The loop's clock
  * ticks every few milliseconds only, so that its timers can be early; a deadline is not. */
 static void on_deadline(evutil_socket_t fd, short what, void *arg)
@@ -323,6 +347,10 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
     uint64_t now_us = clock_now_us();
     if (now_us < parked->call.deadline_us) {
         deadline_add(parked, now_us);
+        return;
+    }
+    if (answer_late(parked, now_us)) {
+        parked_detach(parked);
         return;
     }
     const struct request *request = &parked->call.request;

@@ -142,6 +142,12 @@ struct cache_policy policy_section_policy(const struct policy_section *section,
         policy.query_ttl_ms = (uint32_t)section->query_ttl;
     if (section->is_set[POLICY_SETTING_negative_ttl])
         policy.negative_ttl_max_ms = (uint32_t)section->negative_ttl;
+    if (section->is_set[POLICY_SETTING_stale_while_refetch])
+        policy.stale_while_refetch_ms = (uint32_t)section->stale_while_refetch;
+    if (section->is_set[POLICY_SETTING_stale_if_error])
+        policy.stale_if_error_ms = (uint32_t)section->stale_if_error;
+    if (section->is_set[POLICY_SETTING_refresh_ahead])
+        policy.refresh_percent = (uint32_t)section->refresh_ahead;
     policy.bytes_max = section->max_bytes;
     policy.percent_max = (uint32_t)section->max_share;
     policy.is_enabled = policy.is_enabled && section->cache != POLICY_CACHE_OFF;

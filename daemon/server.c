@@ -165,6 +165,9 @@ static struct cache_policy policy_of(const struct config *config)
         .item_ttl_ms = (uint32_t)config->item_ttl,
         .query_ttl_ms = (uint32_t)config->query_ttl,
         .negative_ttl_max_ms = (uint32_t)config->negative_ttl,
+        .stale_while_refetch_ms = (uint32_t)config->stale_while_refetch,
+        .stale_if_error_ms = (uint32_t)config->stale_if_error,
+        .refresh_percent = (uint32_t)config->refresh_ahead,
     };
 }
 

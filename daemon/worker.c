@@ -38,6 +38,14 @@ static void after(void *arg, uint64_t delay_us, struct task *task)
     delay_add(worker->delay, delay_us, task);
 }
 
+static void hold(void *arg, bool is_begun)
+{
+    struct worker *worker = arg;
+    worker->parked += is_begun ? 1 : SIZE_MAX;
+    if (!is_begun)
+        worker_maybe_stop(worker);
+}
+
 /* ---- ends of turns ---- */
 
 static void flush(void *arg)
@@ -229,7 +237,7 @@ static enum status create_parts(struct worker *worker)
     worker->passing.arena = &worker->arena;
     worker->passing.is_passing = true;
     worker->env = (struct lane_env){
-        .event_base = worker->base, .worker = worker, .post = post, .after = after};
+        .event_base = worker->base, .worker = worker, .post = post, .after = after, .hold = hold};
     struct backend *backend = worker->options.backend;
     enum status status = backend->ops->lane_open(backend, &worker->env, &worker->lane);
     if (status == STATUS_OK && worker->options.upkeep_ms != 0) {

@@ -88,7 +88,7 @@ struct worker {
     struct event *flush_event, *stop_event;
     struct upkeep *upkeep; /* NULL: another worker's */
     struct warm *warm;     /* likewise */
-    size_t parked;         /* calls not completed yet, detached ones too */
+    size_t parked;         /* calls not completed yet, detached ones and the cache's own too */
     bool is_draining;
     uint64_t now_us;     /* when the current batch was read */
     struct call passing; /* the request being looked at */

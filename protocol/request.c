@@ -351,3 +351,40 @@ enum status request_bind(struct request *request, const struct table *table, str
         request->table = table;
     return status;
 }
+
+bool request_copy_read(const struct request *request, struct arena *arena, struct request *out)
+{
+    *out = (struct request){
+        .operation = request->operation,
+        .limit = request->limit,
+        .is_consistent = request->is_consistent,
+        .is_backward = request->is_backward,
+        .select = request->select,
+        .is_legacy = request->is_legacy,
+        .segment = request->segment,
+        .segments = request->segments,
+        .has_segment = request->has_segment,
+    };
+    const struct bytes *from[] = {
+        &request->table_name,           &request->key,
+        &request->key_condition.text,   &request->key_condition.names,
+        &request->key_condition.values, &request->filter,
+        &request->projection,           &request->start_key,
+        &request->index_name,
+    };
+    struct bytes *to[] = {
+        &out->table_name,           &out->key,
+        &out->key_condition.text,   &out->key_condition.names,
+        &out->key_condition.values, &out->filter,
+        &out->projection,           &out->start_key,
+        &out->index_name,
+    };
+    for (size_t i = 0; i < sizeof from / sizeof from[0]; i++) {
+        if (!bytes_given(*from[i]))
+            continue;
+        *to[i] = arena_copy(arena, *from[i]);
+        if (!bytes_given(*to[i]))
+            return false;
+    }
+    return true;
+}

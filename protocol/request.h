@@ -137,6 +137,11 @@ static inline uint32_t request_range_id(const struct request *request)
     return request->index != NULL ? request->index->id : request->table->id;
 }
 
+/* Copies a read (GetItem, Query, Scan) as it was decoded, not bound, with all that it points to.
+ * False without memory. */
+MUST_CHECK bool request_copy_read(const struct request *request, struct arena *arena,
+                                  struct request *out);
+
 /* Binds a request that names one table to it: key attributes become key bytes, the
  * item canonical, the key condition an interval. Purely syntax and schema: what it refuses does not
  * depend on stored data. Does nothing when already bound.

@@ -22,6 +22,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import native  # noqa: E402
 from daemon import Daemon  # noqa: E402
 
+REDIS = shutil.which("redis-server")
 PROGRAM = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "mudaxd"
 
 
@@ -469,6 +470,70 @@ class Stopping(Outside):
         self.assertGreater(int(stats['cache_policy_entry_bytes{policy="tenant"}']), 200 << 10)
         self.assertGreater(int(stats['cache_policy_removed_total{policy="tenant",why="evicted"}']), 700)
         self.assertEqual(self.verdict(client, "other", "1"), ("hit", 1))
+
+    def slow_get(self, client, milliseconds):
+        get = {native.TABLE: "Shop", native.VERDICT: True, native.KEY: {"p": "c", "s": "1"}, native.TIMEOUT: milliseconds}
+        try:
+            body, meta = client.call(native.GET, get, with_meta=True)
+        except native.Refused as refused:
+            return refused.text
+        return native.VERDICTS[meta.get(0)], body["v"], meta.get(1)
+
+    def test_what_is_stale_is_shown_while_a_slow_store_is_asked(self):
+        client = self.begin("--item-ttl", "200ms", "--stale-while-refetch", "1m", store="memory:?delay=100ms")
+        client.create_table("Shop")
+        client.call(native.PUT, {native.TABLE: "Shop", native.ITEM: {"p": "c", "s": "1", "v": 1}})
+        time.sleep(0.3)
+        verdict, value, age = self.slow_get(client, 50)
+        self.assertEqual((verdict, value), ("stale", 1))
+        self.assertGreaterEqual(age, 200)
+        deadline = time.monotonic() + 5
+        while self.slow_get(client, 50)[0] != "hit" and time.monotonic() < deadline:
+            time.sleep(0.01)
+        stats = client.call(native.STATS, {})
+        self.assertEqual(stats["cache_refetches_total"], 1)
+        self.assertGreaterEqual(int(stats['cache_policy_stale_total{policy="default",why="refetching"}']), 1)
+        self.assertEqual(stats['cache_misses_total{kind="item"}'], 0)
+        time.sleep(0.25)
+        self.slow_get(client, 50) # one more fetch is on its way: a stop waits for it
+        self.assertEqual(self.daemon.stop(), 0)
+
+    def test_what_is_stale_is_shown_when_the_store_is_too_slow(self):
+        client = self.begin("--item-ttl", "50ms", "--stale-if-error", "1m", store="memory:?delay=300ms")
+        client.create_table("Shop")
+        client.call(native.PUT, {native.TABLE: "Shop", native.ITEM: {"p": "c", "s": "1", "v": 1}})
+        time.sleep(0.1)
+        verdict, value, age = self.slow_get(client, 40)
+        self.assertEqual((verdict, value), ("stale", 1))
+        self.assertGreaterEqual(age, 50)
+        client.call(native.PUT, {native.TABLE: "Shop", native.ITEM: {"p": "c", "s": "1", "v": 2}})
+        time.sleep(0.1)
+        self.assertEqual(self.slow_get(client, 40)[:2], ("stale", 2))
+        self.assertEqual(self.slow_get(client, 5000)[1], 2)
+        stats = client.call(native.STATS, {})
+        self.assertGreaterEqual(int(stats['cache_stale_total{why="error"}']), 2)
+        self.assertGreaterEqual(int(stats['requests_total{table="Shop",operation="GetItem",verdict="stale"}']), 2)
+
+    @unittest.skipUnless(REDIS, "no redis-server")
+    def test_what_is_stale_is_shown_when_the_store_is_gone(self):
+        path = os.path.join(self.folder, "redis.sock")
+        redis = subprocess.Popen([REDIS, "--port", "0", "--unixsocket", path, "--save", "", "--dir", self.folder],
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            for _ in range(500):
+                if os.path.exists(path):
+                    break
+                time.sleep(0.02)
+            client = self.begin("--item-ttl", "50ms", "--stale-if-error", "2s", store="redis+unix:" + path)
+            client.create_table("Shop")
+            client.call(native.PUT, {native.TABLE: "Shop", native.ITEM: {"p": "c", "s": "1", "v": 1}})
+        finally:
+            redis.kill()
+            redis.wait()
+        time.sleep(0.1)
+        self.assertEqual(self.slow_get(client, 1000)[:2], ("stale", 1))
+        time.sleep(2.1)
+        self.assertIsInstance(self.slow_get(client, 500), str)
 
     def test_data_outlives_a_stop_and_a_kill(self):
         path = "rocksdb:" + os.path.join(self.folder, "data")

@@ -63,7 +63,7 @@ struct client {
     uint64_t random;
     struct history histories[KEYS];
     struct bytes keys[KEYS], items[KEYS][SIZES]; /* the id's bytes are zero */
-    size_t hits, timeouts;
+    size_t hits, stale, timeouts;
 };
 
 static struct {
@@ -266,6 +266,7 @@ static void end_call(struct client *client, struct flying *flying)
     struct record record = {.start = flying->start, .end = tick()};
     flying->is_used = false;
     client->hits += call->reply.verdict == VERDICT_HIT;
+    client->stale += call->reply.verdict == VERDICT_STALE;
     if (flying->write != 0) {
         end_write(client, flying, record);
     } else if (call->reply.status == STATUS_TIMEOUT) {
@@ -329,9 +330,17 @@ static void *use(void *arg)
 
 static const struct cache_policy policies[] = {
     {.is_enabled = true, .item_ttl_ms = 100, .query_ttl_ms = 30, .negative_ttl_max_ms = 20},
-    {.is_enabled = false},
     {.is_enabled = true, .item_ttl_ms = 0, .query_ttl_ms = 5, .negative_ttl_max_ms = 1000},
+    {.is_enabled = true,
+     .item_ttl_ms = 2,
+     .query_ttl_ms = 5,
+     .negative_ttl_max_ms = 1000,
+     .stale_while_refetch_ms = 100,
+     .stale_if_error_ms = 100,
+     .refresh_percent = 50},
 };
+enum { POLICIES = sizeof policies / sizeof policies[0] };
+static const struct cache_policy off = {.is_enabled = false};
 
 static void set_policy(const struct cache_policy *policy)
 {
@@ -352,7 +361,7 @@ static void *keep_house(void *arg)
         if (period != last && period % 16 == 7)
             cache_purge(stage.cache);
         else if (period != last)
-            set_policy(&policies[period % 16 == 3 ? 1 : period / 8 % 2 * 2]);
+            set_policy(period % 16 == 3 ? &off : &policies[period / 8 % POLICIES]);
         last = period;
         (void)sched_yield();
     }
@@ -547,19 +556,20 @@ static void no_read_is_older_than_what_was_acknowledged_or_shown(void **state)
         assert_int_equal(pthread_create(&clients[i].thread, NULL, use, &clients[i]), 0);
     }
     assert_int_equal(pthread_create(&house, NULL, keep_house, NULL), 0);
-    size_t hits = 0, timeouts = 0;
+    size_t hits = 0, stale = 0, timeouts = 0;
     for (unsigned i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_join(clients[i].thread, NULL), 0);
         hits += clients[i].hits;
+        stale += clients[i].stale;
         timeouts += clients[i].timeouts;
     }
     assert_int_equal(pthread_join(house, NULL), 0);
     double evictions = 0;
     stage.cache->ops->report(stage.cache, find_evictions, &evictions);
-    print_message("%zu hits, %zu timeouts, %.0f evictions in %llu ms\n", hits, timeouts, evictions,
-                  (unsigned long long)atomic_load(&stage.clock_us) / 1000);
+    print_message("%zu hits, %zu stale, %zu timeouts, %.0f evictions in %llu ms\n", hits, stale,
+                  timeouts, evictions, (unsigned long long)atomic_load(&stage.clock_us) / 1000);
     judge(clients);
-    assert_true(hits > (size_t)stage.rounds / 10 && evictions > 0);
+    assert_true(hits > (size_t)stage.rounds / 10 && stale > 0 && evictions > 0);
     free(clients);
 }
 

@@ -307,7 +307,7 @@ static struct bytes dropped_of(uint64_t items, uint64_t pages)
  * verdict */
 static void client_receives(struct client *client, size_t at)
 {
-    static const char *const verdicts[] = {"hit", "miss", "bypass"};
+    static const char *const verdicts[] = {"hit", "miss", "bypass", "stale"};
     const struct reply *reply = &client->call.call.reply;
     if (!client->is_asking || !client->call.is_complete)
         fail("client %s has no answer", client->name);
@@ -497,13 +497,18 @@ static size_t set_policy(struct cache_policy *policy, size_t at)
 {
     if (is_word(at, "off"))
         policy->is_enabled = false;
-    else if (is_word(at, "on"))
+    else if (is_word(at, "refresh_ahead")) {
+        policy->refresh_percent = (uint32_t)number_at(at + 1);
+        return 2;
+    } else if (is_word(at, "on"))
         policy->is_enabled = true;
     else if (is_word(at, "without_items"))
         policy->is_without_items = true;
     else if (set_time(at, "item_ttl", &policy->item_ttl_ms) ||
              set_time(at, "query_ttl", &policy->query_ttl_ms) ||
-             set_time(at, "negative_ttl", &policy->negative_ttl_max_ms))
+             set_time(at, "negative_ttl", &policy->negative_ttl_max_ms) ||
+             set_time(at, "stale_while_refetch", &policy->stale_while_refetch_ms) ||
+             set_time(at, "stale_if_error", &policy->stale_if_error_ms))
         return 3;
     else
         return 0;

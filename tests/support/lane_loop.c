@@ -51,6 +51,12 @@ static void loop_after(void *worker, uint64_t delay_us, struct task *task)
         (struct lane_timer){loop->now_us + delay_us, loop->order++, task};
 }
 
+static void loop_hold(void *worker, bool is_begun)
+{
+    struct lane_loop *loop = worker;
+    loop->held += is_begun ? 1 : SIZE_MAX;
+}
+
 static struct event_base *create_base(void)
 {
     struct event_config *config = event_config_new();
@@ -64,8 +70,11 @@ static struct event_base *create_base(void)
 void lane_loop_init(struct lane_loop *loop)
 {
     *loop = (struct lane_loop){.now_us = 1000000};
-    loop->env = (struct lane_env){
-        .event_base = create_base(), .worker = loop, .post = loop_post, .after = loop_after};
+    loop->env = (struct lane_env){.event_base = create_base(),
+                                  .worker = loop,
+                                  .post = loop_post,
+                                  .after = loop_after,
+                                  .hold = loop_hold};
     mutex_init(&loop->lock);
     loop->posted_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     ensure(loop->posted_fd >= 0);
@@ -173,4 +182,15 @@ bool lane_loop_run_until(struct lane_loop *loop, const bool *flag)
 size_t lane_loop_timers(const struct lane_loop *loop)
 {
     return loop->timers_count;
+}
+
+void lane_loop_release(struct lane_loop *loop)
+{
+    for (int i = 0; loop->held != 0; i++) {
+        ensure(i < WAIT_SECONDS_MAX * 1000);
+        if (lane_loop_turn(loop))
+            continue;
+        (void)usleep(1000);
+        lane_loop_advance(loop, 1000);
+    }
 }

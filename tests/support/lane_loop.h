@@ -25,6 +25,7 @@ struct lane_loop {
     /* The owner's. */
     struct lane_timer *timers; /* unsorted, `timers_count` of them */
     size_t timers_count, timers_capacity;
+    size_t held;    /* what lanes have under way of their own: env.hold */
     uint64_t order; /* of timers set, so that equal times keep it */
     /* Guarded by lock. */
     struct mutex lock;
@@ -51,5 +52,9 @@ void lane_loop_settle(struct lane_loop *loop);
 
 /* Moves the clock, running timers and turns on the way. */
 void lane_loop_advance(struct lane_loop *loop, uint64_t us);
+
+/* Turns, and moves the clock, until lanes have nothing under way, so that they can be closed; fails
+ * the process when that takes 30 s. */
+void lane_loop_release(struct lane_loop *loop);
 
 size_t lane_loop_timers(const struct lane_loop *loop);

@@ -27,6 +27,7 @@ void session_open_watched(struct session *session, struct backend *backend,
 
 void session_close(struct session *session)
 {
+    lane_loop_release(&session->loop);
     session->backend->ops->lane_close(&session->lane);
     while (lane_loop_timers(&session->loop) != 0) /* a cache's lane has left one, perhaps */
         lane_loop_advance(&session->loop, 1000000);

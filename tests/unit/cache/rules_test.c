@@ -256,6 +256,33 @@ static void the_first_rule_counts_and_what_may_be_kept_is_looked_at(void **state
     assert_int_equal(built->due_ms[0][EXPIRY_ITEMS], 1000);
 }
 
+static void due_and_life_follow_from_ttl_grace_and_refresh(void **state)
+{
+    (void)state;
+    struct cache_policy policy = {.is_enabled = true,
+                                  .item_ttl_ms = 1001,
+                                  .query_ttl_ms = 100,
+                                  .negative_ttl_max_ms = 10,
+                                  .stale_while_refetch_ms = 5,
+                                  .stale_if_error_ms = 7,
+                                  .refresh_percent = 80};
+    build((struct cache_rule){.policy = policy});
+    assert_int_equal(built->due_ms[1][EXPIRY_ITEMS], 801);
+    assert_int_equal(built->due_ms[1][EXPIRY_PAGES], 80);
+    assert_int_equal(built->due_ms[1][EXPIRY_NEGATIVES], 8);
+    assert_int_equal(rules_terms(built, 1)->life_ms[EXPIRY_ITEMS], 1008);
+    assert_int_equal(rules_terms(built, 1)->life_ms[EXPIRY_NEGATIVES], 17);
+    policy.item_ttl_ms = 0; /* no end: nothing to refresh, nothing stale */
+    policy.query_ttl_ms = 24u * 86400000;
+    build((struct cache_rule){.policy = policy});
+    assert_int_equal(built->due_ms[1][EXPIRY_ITEMS], AGE_MAX_MS);
+    assert_int_equal(rules_terms(built, 1)->life_ms[EXPIRY_ITEMS], AGE_MAX_MS);
+    assert_int_equal(rules_terms(built, 1)->life_ms[EXPIRY_PAGES], AGE_MAX_MS);
+    policy.is_enabled = false;
+    build((struct cache_rule){.policy = policy});
+    assert_int_equal(rules_terms(built, 1)->life_ms[EXPIRY_ITEMS], 0);
+}
+
 static struct rules *build_after(const struct rules *before, struct cache_rule rule,
                                  unsigned number)
 {
@@ -306,6 +333,7 @@ int main(void)
         cmocka_unit_test(keys_without_an_index_are_the_tables),
         cmocka_unit_test(a_type_is_known_with_the_item),
         cmocka_unit_test(the_first_rule_counts_and_what_may_be_kept_is_looked_at),
+        cmocka_unit_test(due_and_life_follow_from_ttl_grace_and_refresh),
         cmocka_unit_test(only_rules_that_match_otherwise_are_another_generation),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

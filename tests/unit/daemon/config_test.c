@@ -237,6 +237,8 @@ static const char orders_text[] = "item_ttl = 1m\n"
                                   "sort-key = ORDER#*\n"
                                   "item_ttl = 30s\n"
                                   "query_ttl = 0\n"
+                                  "refresh_ahead = 80%\n"
+                                  "stale_if_error = 1m\n"
                                   "[policy \"sessions\"]\n"
                                   "type = Session\n"
                                   "type_attribute = kind\n"
@@ -251,7 +253,8 @@ static void policies_are_sections_that_inherit_what_they_do_not_say(void **state
     assert_int_equal(outcome.result, CONFIG_OK);
     const struct policy_list *list = &outcome.config->policies;
     assert_int_equal(list->count, 2);
-    struct cache_policy all = {.is_enabled = true,
+    struct cache_policy all = {.stale_while_refetch_ms = 7,
+                               .is_enabled = true,
                                .item_ttl_ms = 60000,
                                .query_ttl_ms = 300000,
                                .negative_ttl_max_ms = 5000};
@@ -266,6 +269,11 @@ static void policies_are_sections_that_inherit_what_they_do_not_say(void **state
     assert_true(rules[0].policy.is_enabled);
     assert_int_equal(rules[0].policy.item_ttl_ms, 30000);
     assert_int_equal(rules[0].policy.query_ttl_ms, 0);
+    assert_int_equal(rules[0].policy.refresh_percent, 80);
+    assert_int_equal(rules[0].policy.stale_if_error_ms, 60000);
+    assert_int_equal(rules[0].policy.stale_while_refetch_ms, 7);
+    assert_int_equal(rules[1].policy.stale_while_refetch_ms, 7);
+    assert_int_equal(rules[1].policy.refresh_percent, 0);
     assert_int_equal(rules[0].policy.negative_ttl_max_ms, 5000);
     assert_true(bytes_equal(rules[1].attribute, BYTES_LITERAL("kind")));
     assert_true(bytes_equal(rules[1].value, BYTES_LITERAL("Session")));
@@ -310,6 +318,7 @@ static void a_mistake_in_a_policy_names_section_and_setting(void **state)
                    "max_share: got \"101%\", expected a share such as 25%, from 1 to 100%");
     assert_refused(read_file("[policy \"orders\"]\nmax_bytes = 1K\n"),
                    "max_bytes: got \"1K\", expected a size such as 64M, from 65536 to");
+    assert_refused(READ("--refresh-ahead", "100%"), "expected a share such as 25%, from 0 to 99%");
     assert_refused(read_file("[policy \"orders\"]\ntabel = Shop\n"),
                    "policy \"orders\": tabel: there is no such setting");
     assert_refused(read_file("[policy \"o\"]\ntable=a\n[policy \"p\"]\ntable=b\n"

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -359,9 +360,45 @@ static void memory_that_runs_out_in_any_expression_is_told(void **state)
     }
 }
 
+static void a_read_is_copied_with_all_that_it_says(void **state)
+{
+    (void)state;
+    struct fixture fixture, copied;
+    start(&fixture, OPERATION_QUERY);
+    start(&copied, OPERATION_QUERY);
+    char name[] = "orders", text[] = "p = :p AND s < :s";
+    struct request *request = &fixture.request;
+    request->table_name = bytes_text(name);
+    request->key_condition.text = bytes_text(text);
+    request->key_condition.values = BYTES_LITERAL("\x82\xa2:p\xa1k\xa2:s\xa1x");
+    request->filter = BYTES_LITERAL("v < :s");
+    request->limit = 7;
+    request->is_backward = true;
+    request->select = SELECT_COUNT;
+    assert_int_equal(bind(&fixture, &table_ss), STATUS_OK);
+    assert_true(request_copy_read(request, &copied.arena, &copied.request));
+    assert_null(copied.request.table);
+    memset(name, 'x', sizeof name - 1);
+    memset(text, 'x', sizeof text - 1); /* as a frame that is used again */
+    assert_true(bytes_equal(copied.request.table_name, BYTES_LITERAL("orders")));
+    assert_int_equal(bind(&copied, &table_ss), STATUS_OK);
+    assert_true(bytes_equal(copied.request.range.partition, request->range.partition));
+    assert_true(bytes_equal(copied.request.range.interval.high, request->range.interval.high));
+    assert_true(bytes_equal(copied.request.page_form, request->page_form));
+    assert_int_equal(copied.request.limit, 7);
+    assert_true(copied.request.is_backward);
+    assert_false(bytes_given(copied.request.index_name));
+    stop(&copied);
+    arena_init(&copied.arena, NULL, 0, 16); /* no memory */
+    assert_false(request_copy_read(request, &copied.arena, &copied.request));
+    stop(&copied);
+    stop(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_read_is_copied_with_all_that_it_says),
         cmocka_unit_test(operations_have_dynamodbs_names),
         cmocka_unit_test(gets_and_deletes_take_exactly_the_key),
         cmocka_unit_test(puts_bind_to_a_canonical_item_with_key_and_size),
