@@ -227,8 +227,12 @@ static void report_daemon(struct server *server, report_fn report, void *arg)
     static const struct metric memory = {
         "request_memory_bytes", "gauge",
         "requests waiting for the store, replies not taken, frames that have not come whole"};
+    static const struct metric read_unit = {"price_million_read_units", "gauge", "as configured"};
+    static const struct metric cache_hour = {"price_cache_hour", "gauge", "as configured"};
     static const struct metric uptime = {"uptime_seconds", "gauge", "since the start"};
     static const struct metric info = {"build_info", "gauge", "1, labelled with the version"};
+    report(arg, &read_unit, "", (double)server->config->price_read_unit / 1e6);
+    report(arg, &cache_hour, "", (double)server->config->price_cache_hour / 1e6);
     report(arg, &info, "version=\"" MUDAX_VERSION "\"", 1);
     report(arg, &uptime, "", (double)(clock_now_us() - server->started_us) / 1e6);
     report(arg, &connections, "", (double)atomic_load(&server->limits.connections));

@@ -70,6 +70,20 @@ static bool parse_number(const char *text, const struct unit *units, uint64_t *o
     return false;
 }
 
+/* "0.125" to millionths */
+static bool parse_price(const char *text, uint64_t *out)
+{
+    size_t whole = strspn(text, "0123456789");
+    size_t digits = text[whole] == '.' ? strspn(text + whole + 1, "0123456789") : 0;
+    const char *end = text + whole + (text[whole] == '.') + digits;
+    if (whole == 0 || whole > 9 || digits > 6 || *end != '\0' || end[-1] == '.')
+        return false;
+    *out = strtoull(text, NULL, 10);
+    for (size_t i = 0; i < 6; i++)
+        *out = *out * 10 + (i < digits ? (uint64_t)(text[whole + 1 + i] - '0') : 0);
+    return true;
+}
+
 static bool parse_list(const char *text, struct setting_list *out)
 {
     char *copy = strdup(text);
@@ -165,6 +179,8 @@ static bool parse(void *base, const struct setting *row, const char *text)
         return parse_units(base, row, time_units, text);
     case SETTING_PERCENT:
         return parse_units(base, row, percent_units, text);
+    case SETTING_PRICE:
+        return parse_price(text, field(base, row));
     case SETTING_SWITCH:
         return setting_parse_switch(text, field(base, row));
     case SETTING_CHOICE:
@@ -184,6 +200,7 @@ static void describe(const struct setting *row, char *out, size_t size)
         [SETTING_SIZE] = "a size such as 64M",
         [SETTING_TIME] = "a time such as 500ms, 10s, 5m or 0",
         [SETTING_PERCENT] = "a share such as 25%",
+        [SETTING_PRICE] = "a price such as 0.125",
         [SETTING_SWITCH] = "on or off",
     };
     if (row->type == SETTING_CHOICE) {

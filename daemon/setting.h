@@ -16,8 +16,8 @@ struct setting_list {
 };
 
 /* TEXT (of `least` characters or more), LIST and KEYS (repeatable; commas in one text), COUNT, SIZE
- * (bytes), TIME (milliseconds), PERCENT, SWITCH (on, off), CHOICE (one of a few words, a number
- * from 0). */
+ * (bytes), TIME (milliseconds), PERCENT, PRICE (millionths), SWITCH (on, off), CHOICE (one of a few
+ * words, a number from 0). */
 enum setting_type {
     SETTING_TEXT,
     SETTING_LIST,
@@ -26,6 +26,7 @@ enum setting_type {
     SETTING_SIZE,
     SETTING_TIME,
     SETTING_PERCENT,
+    SETTING_PRICE,
     SETTING_SWITCH,
     SETTING_CHOICE,
 };
@@ -36,6 +37,7 @@ enum setting_type {
 #define SETTING_FIELD_SIZE    uint64_t
 #define SETTING_FIELD_TIME    uint64_t
 #define SETTING_FIELD_PERCENT uint64_t
+#define SETTING_FIELD_PRICE   uint64_t
 #define SETTING_FIELD_SWITCH  bool
 #define SETTING_FIELD_CHOICE  int
 

@@ -6,6 +6,7 @@
 #include "clients/cli/import.h"
 #include "clients/cli/output.h"
 #include "clients/cli/parts.h"
+#include "clients/cli/pay.h"
 #include "clients/cli/scan.h"
 #include "clients/cli/top.h"
 
@@ -58,6 +59,7 @@ struct verb {
 static int run_import(struct mudax *db, const struct arguments *arguments);
 static int run_export(struct mudax *db, const struct arguments *arguments);
 static int run_top(struct mudax *db, const struct arguments *arguments);
+static int run_pay(struct mudax *db, const struct arguments *arguments);
 static int run_explain(struct mudax *db, const struct arguments *arguments);
 static int run_heat(struct mudax *db, const struct arguments *arguments);
 
@@ -135,6 +137,8 @@ static const struct verb verbs[] = {
      .run = run_heat},
     {"top", "Stats", "the keys that are asked for most, and why reads are no hits", 0, 0,
      FLAG_BIT(FLAG_ONCE), .run = run_top},
+    {"pay", "Stats", "what the cache saves, by policy, and from what rate on it pays", 0, 0,
+     FLAG_BIT(FLAG_SECONDS) | FLAG_BIT(FLAG_JSON), .run = run_pay},
     {"import", "BatchWriteItem", "tables of a NoSQL Workbench model, or items, one a line", 0, 0,
      TABLE | FLAG_BIT(FLAG_WITHOUT_INDEXES), .run = run_import},
     {"export", "Scan", "all items of a table, one a line", 0, TABLE,
@@ -468,6 +472,11 @@ static int run_heat(struct mudax *db, const struct arguments *arguments)
 static int run_top(struct mudax *db, const struct arguments *arguments)
 {
     return top(db, arguments->of[FLAG_ONCE].truth);
+}
+
+static int run_pay(struct mudax *db, const struct arguments *arguments)
+{
+    return pay(db, arguments->of[FLAG_SECONDS].count, arguments->of[FLAG_JSON].truth);
 }
 
 static int run(const struct verb *verb, const struct arguments *arguments)

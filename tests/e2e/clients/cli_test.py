@@ -606,6 +606,42 @@ class CommandLine(unittest.TestCase):
         self.assertAlmostEqual(used[0]["WriteUnitsPerSecond"], 5 * 98 / 2, delta=60)
         self.assertAlmostEqual(used[0]["ReadUnitsPerSecond"], 5 * 25 / 2, delta=20)
 
+    def test_pay_tells_whom_the_cache_serves(self):
+        folder = tempfile.mkdtemp(prefix="mudax-cli-pay-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, folder)
+        with open(os.path.join(folder, "ini"), "w", encoding="utf8") as file:
+            file.write("price_read_unit = 1000000\nprice_cache_hour = 10\n"
+                       '[policy "served"]\npartition_key = s*\n[policy "passing"]\npartition_key = p*\n')
+        daemon = self.own_daemon("--config", os.path.join(folder, "ini"))
+        mudax = lambda *words: run(*words, url=daemon.url)
+        mudax("create-table", "--table-name", "Pay", "--attribute-definitions", "AttributeName=p,AttributeType=S",
+              "--key-schema", "AttributeName=p,KeyType=HASH")
+        mudax("put-item", "--table-name", "Pay", "--item", '{"p": {"S": "s1"}, "v": {"S": "' + "x" * 5000 + '"}}')
+        pay = subprocess.Popen([MUDAX, "--url", daemon.url, "pay", "--seconds", "4", "--json"],
+                               stdout=subprocess.PIPE, text=True)
+        time.sleep(0.5)
+        for number in range(10):
+            self.assertEqual(mudax("get-item", "--table-name", "Pay", "--key", '{"p": {"S": "s1"}}').returncode, 0)
+            mudax("get-item", "--table-name", "Pay", "--key", json.dumps({"p": {"S": f"p{number}"}}))
+            mudax("get-item", "--table-name", "Pay", "--key", '{"p": {"S": "s1"}}', "--consistent-read")
+        told = {one["Policy"]: one for one in json.loads(pay.communicate(timeout=30)[0])["Policies"]}
+        self.assertEqual(set(told), {"default", "served", "passing", "(all)"})
+        served = told["served"]
+        self.assertEqual(served["HitShare"], 1) # a ConsistentRead could not have been one
+        self.assertAlmostEqual(served["RequestsPerSecond"], 2.5, delta=0.3)
+        self.assertAlmostEqual(served["ReadUnitsSavedPerHour"], 2.5 * 3600, delta=1000) # 5 KB: a unit each
+        self.assertAlmostEqual(served["SavedPerHour"], served["ReadUnitsSavedPerHour"], delta=1) # a unit costs 1
+        self.assertGreater(served["CostPerHour"], 5) # it has the larger part of the memory in use
+        self.assertAlmostEqual(served["PaysFromRequestsPerSecond"], served["CostPerHour"] / 3600, delta=0.06)
+        self.assertEqual(served["Verdict"], "pays")
+        self.assertEqual((told["passing"]["HitShare"], told["passing"]["Verdict"]), (0, "better off without: no hits"))
+        self.assertNotIn("PaysFromRequestsPerSecond", told["passing"])
+        self.assertEqual(told["default"]["Verdict"], "idle")
+        self.assertAlmostEqual(told["(all)"]["HitShare"], 0.5, delta=0.01)
+        lines = mudax("pay", "--seconds", "1").stdout.splitlines()
+        self.assertRegex(lines[0], "POLICY +REQUESTS/S")
+        self.assertIn("At 1e+06 a million read units and 10 an hour of the cache", "\n".join(lines))
+
     def test_service_errors_are_the_aws_clis(self):
         self.create("Errors")
         self.refused(254, "\nAn error occurred (ValidationException) when calling the GetItem operation: "
@@ -639,7 +675,7 @@ class CommandLine(unittest.TestCase):
                      "get-item", "delete-item", "update-item", "query", "scan", "batch-get-item", "batch-write-item",
                      "transact-get-items", "transact-write-items", "update-table", "update-time-to-live",
                      "describe-time-to-live", "tag-resource", "untag-resource", "list-tags-of-resource", "describe-heat",
-                     "purge", "stats", "explain", "heat", "top", "import", "export"):
+                     "purge", "stats", "explain", "heat", "top", "pay", "import", "export"):
             self.assertIn(f"  {verb} ", overview)
             self.assertIn("--url", self.mudax(verb, "help").stdout)
         self.assertIn("usage: mudax import FILE [options]", self.mudax("import", "help").stdout)

@@ -282,6 +282,16 @@ static void policies_are_sections_that_inherit_what_they_do_not_say(void **state
     config_destroy(&outcome.config);
 }
 
+static void prices_are_kept_in_millionths(void **state)
+{
+    (void)state;
+    struct outcome outcome = READ("--price-read-unit", "12.05", "--price-cache-hour=3");
+    assert_int_equal(outcome.result, CONFIG_OK);
+    assert_int_equal(outcome.config->price_read_unit, 12050000);
+    assert_int_equal(outcome.config->price_cache_hour, 3000000);
+    config_destroy(&outcome.config);
+}
+
 static void what_a_policy_keeps_is_one_word(void **state)
 {
     (void)state;
@@ -318,6 +328,9 @@ static void a_mistake_in_a_policy_names_section_and_setting(void **state)
                    "max_share: got \"101%\", expected a share such as 25%, from 1 to 100%");
     assert_refused(read_file("[policy \"orders\"]\nmax_bytes = 1K\n"),
                    "max_bytes: got \"1K\", expected a size such as 64M, from 65536 to");
+    assert_refused(READ("--price-read-unit", "0.1234567"), "expected a price such as 0.125");
+    assert_refused(READ("--price-read-unit", "1."), "expected a price");
+    assert_refused(READ("--price-cache-hour", "-1"), "expected a price");
     assert_refused(READ("--refresh-ahead", "100%"), "expected a share such as 25%, from 0 to 99%");
     assert_refused(read_file("[policy \"orders\"]\ntabel = Shop\n"),
                    "policy \"orders\": tabel: there is no such setting");
@@ -376,6 +389,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(policies_are_sections_that_inherit_what_they_do_not_say),
+        cmocka_unit_test(prices_are_kept_in_millionths),
         cmocka_unit_test(what_a_policy_keeps_is_one_word),
         cmocka_unit_test(a_mistake_in_a_policy_names_section_and_setting),
         cmocka_unit_test(a_file_has_at_most_63_policies),
