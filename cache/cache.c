@@ -597,6 +597,8 @@ enum status cache_open(const struct cache_options *options, struct backend **bel
     cache->backend.ops = &cache_ops;
     cache->opened_us = options->now_us;
     cache->waiters_max = options->waiters_max;
+    cache->on_event = options->on_event;
+    cache->on_event_arg = options->on_event_arg;
     cache->floor_bytes = options->memory_bytes * FLOOR_PERCENT / 100;
     cache->negative_max = options->memory_bytes * NEGATIVE_PERCENT / 100;
     cache->deferred_max = options->memory_bytes * DEFERRED_PERCENT / 100;

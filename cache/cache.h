@@ -22,6 +22,7 @@ struct cache_policy {
     /* Past its TTL, but never older than a write through this cache: shown while one fetch is under
      * way, for so long; and in place of a store's error. */
     uint32_t stale_while_refetch_ms, stale_if_error_ms;
+    bool is_shadow;           /* all comes from the store; what would have been shown is compared */
     uint32_t refresh_percent; /* of its TTL, after which a hit has it fetched again; 0: never */
 };
 
@@ -63,6 +64,8 @@ struct cache_options {
     uint32_t waiters_max; /* joined to one flight; beyond it: pass through */
     enum cache_eviction eviction;
     struct cache_policies policies;
+    event_fn on_event; /* may be NULL */
+    void *on_event_arg;
 };
 
 enum { CACHE_MEMORY_MIN = 1 << 20 };

@@ -43,6 +43,8 @@ struct cache {
     size_t deferred_max;  /* above it fills pass through */
     size_t negative_max;
     uint32_t waiters_max;
+    event_fn on_event;
+    void *on_event_arg;
 
     /* Published: replaced under house_lock, read inside an epoch section. */
     _Atomic(struct rules *) rules;
@@ -75,7 +77,8 @@ struct cache {
     /* Atomic, relaxed. */
     atomic_uint_fast64_t quiet_until_us; /* no fill and no joining before: the ring was full */
     atomic_uint_fast64_t epoch_lag_us, evacuations;
-    atomic_uint_fast64_t house_now_us; /* of the latest housekeeping */
+    atomic_uint_fast64_t house_now_us;  /* of the latest housekeeping */
+    atomic_uint_fast64_t tell_after_us; /* of what differs nothing is told before */
 };
 
 /* How many entries went. */

@@ -96,6 +96,8 @@ static void tell_cached(struct told *told, struct cache_lane *lane, const struct
     bool is_due = is_there && expiry_is_due(entry, terms->life_ms[kind], now_ms);
     if (is_there && !is_due)
         tell_entry(told, cache, entry, policy_ttl_ms(&terms->policy, kind), now_ms);
+    if (terms->policy.is_shadow)
+        add_truth(told, "Shadow", true);
     reclaim_end(lane->reclaimer);
     add_text(told, "Policy", bytes_text(cache->policy_names[policy]));
     add_truth(told, "Cached", is_there && !is_due);

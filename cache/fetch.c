@@ -4,6 +4,7 @@
 
 #include "cache/refetch.h"
 #include "cache/room.h"
+#include "cache/shadow.h"
 #include "cache/write.h"
 #include "protocol/ensure.h"
 
@@ -30,6 +31,7 @@ struct fetch {
     struct shard *shard;
     const struct entry *probe; /* NULL: not wanted */
     bool is_check;             /* compare only */
+    struct shadow shadow;      /* of what is there, or empty */
     bool may_keep;
     uint32_t token;         /* of an item: its stripe's version at the start */
     struct flight *flight;  /* led, or NULL */
@@ -398,7 +400,9 @@ static void end(struct fetch *fetch)
     call->owner = fetch->owner;
     if (fetch->call->now_us > fetch->lane->now_us)
         fetch->lane->now_us = fetch->call->now_us;
-    if (fetch->is_check)
+    if (fetch->shadow.entry != NULL)
+        shadow_compare(fetch->lane, call, fetch->probe, &fetch->shadow);
+    else if (fetch->is_check)
         write_check(fetch->lane, call, fetch->probe);
     else if (fetch->probe != NULL)
         land(fetch);
@@ -510,8 +514,9 @@ enum submit fetch_shared(struct cache_lane *lane, struct call *call, const struc
     return submit;
 }
 
-enum submit fetch_alone(struct cache_lane *lane, struct call *call, const struct entry *probe,
-                        enum miss_reason reason)
+/* In a section, which it ends. */
+static enum submit pass_by(struct cache_lane *lane, struct call *call, const struct entry *probe,
+                           const struct shadow *shadow, enum miss_reason reason)
 {
     struct rule_fit fit = fit_of(lane, call);
     struct fetch *fetch = fetch_make(lane, call, VERDICT_BYPASS, probe);
@@ -521,7 +526,10 @@ enum submit fetch_alone(struct cache_lane *lane, struct call *call, const struct
     if (fetch == NULL)
         return call_fail(call, STATUS_NO_MEMORY);
     fetch->is_check = probe != NULL;
+    fetch->shadow = *shadow;
     fetch->reason = reason;
+    if (shadow->entry != NULL)
+        fetch->policy = shadow->policy;
     bool is_item = call->request.operation == OPERATION_GET_ITEM;
     const struct table *table = call->request.table;
     enum submit submit = send(fetch);
@@ -531,6 +539,21 @@ enum submit fetch_alone(struct cache_lane *lane, struct call *call, const struct
     misses_count(&lane->misses, &lane->cache->memory, table, is_item ? ENTRY_ITEM : ENTRY_PAGE,
                  reason);
     return submit;
+}
+
+enum submit fetch_alone(struct cache_lane *lane, struct call *call, const struct entry *probe,
+                        enum miss_reason reason)
+{
+    static const struct shadow none = {.entry = NULL};
+    return pass_by(lane, call, probe, &none, reason);
+}
+
+enum submit fetch_beside(struct cache_lane *lane, struct call *call, const struct entry *probe,
+                         const struct entry *entry)
+{
+    struct shadow shadow = {
+        .entry = entry, .stored_ms = entry->stored_ms, .policy = entry_policy(entry)};
+    return pass_by(lane, call, probe, &shadow, MISS_SHADOW);
 }
 
 const struct rules *fetch_rematch(struct cache_lane *lane, const struct call *call,

@@ -24,6 +24,11 @@ enum submit fetch_shared(struct cache_lane *lane, struct call *call, const struc
 enum submit fetch_alone(struct cache_lane *lane, struct call *call, const struct entry *probe,
                         enum miss_reason reason);
 
+/* The same, for the shadow of a policy: `entry`, of that probe, is compared with the answer. In a
+ * section. */
+enum submit fetch_beside(struct cache_lane *lane, struct call *call, const struct entry *probe,
+                         const struct entry *entry);
+
 /* Finds the policy of an entry again: the rules have changed since it got it. Leaves the section
  * and begins another. Returns the rules of now. */
 const struct rules *fetch_rematch(struct cache_lane *lane, const struct call *call,

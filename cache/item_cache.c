@@ -3,6 +3,7 @@
 #include "backend/expression/projection.h"
 #include "cache/fetch.h"
 #include "cache/refetch.h"
+#include "cache/shadow.h"
 
 enum { READ_UNIT_BYTES = 4096 };
 
@@ -86,5 +87,7 @@ enum submit item_get(struct cache_lane *lane, struct call *call)
             break;
         rules = fetch_rematch(lane, call, probe); /* once, unless they change again */
     }
+    if (entry != NULL && shadow_is_due(lane, call, rules, entry))
+        return fetch_beside(lane, call, probe, entry);
     return fetch_shared(lane, call, probe, NULL, entry != NULL ? FETCH_EXPIRED : FETCH_MISSING);
 }

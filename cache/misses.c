@@ -20,6 +20,7 @@ const char *miss_reason_name(unsigned reason)
         [MISS_CONSISTENT] = "consistent_read",
         [MISS_OFF] = "cache_off",
         [MISS_UNCACHEABLE] = "not_cacheable",
+        [MISS_SHADOW] = "shadow",
     };
     ensure(reason < MISS_REASONS);
     return names[reason];

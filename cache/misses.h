@@ -34,8 +34,9 @@ enum miss_reason {
     MISS_CONSISTENT,            /* ConsistentRead */
     MISS_OFF,                   /* not cached, as configured */
     MISS_UNCACHEABLE,           /* filter and projection are too long for a key */
+    MISS_SHADOW,                /* it is there, and only compared */
 };
-enum { MISS_REASONS = MISS_UNCACHEABLE + 1 };
+enum { MISS_REASONS = MISS_SHADOW + 1 };
 
 /* "put", "evicted", "cold", ... */
 const char *miss_reason_name(unsigned reason);

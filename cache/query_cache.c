@@ -2,6 +2,7 @@
 
 #include "cache/fetch.h"
 #include "cache/refetch.h"
+#include "cache/shadow.h"
 #include "protocol/ensure.h"
 
 enum {
@@ -139,6 +140,8 @@ enum submit query_get(struct cache_lane *lane, struct call *call)
             break;
         rules = fetch_rematch(lane, call, probe); /* once, unless they change again */
     }
+    if (page != NULL && shadow_is_due(lane, call, rules, page))
+        return fetch_beside(lane, call, probe, page);
     return fetch_shared(lane, call, probe, &partition,
                         page != NULL ? FETCH_EXPIRED : FETCH_MISSING);
 }

@@ -146,7 +146,8 @@ bool refetch_look(struct cache_lane *lane, struct call *call, const struct rules
     const struct cache_policy *terms = &rules_terms(rules, policy)->policy;
     uint32_t age_ms = entry_age_ms(entry, cache_now_ms(lane->cache, call->now_us));
     uint32_t ttl_ms = policy_ttl_ms(terms, expiry_kind(entry));
-    if (!policy_keeps(terms, entry_kind(entry)) || ttl_ms == 0 || age_ms >= AGE_MAX_MS ||
+    if (!policy_keeps(terms, entry_kind(entry)) || terms->is_shadow || ttl_ms == 0 ||
+        age_ms >= AGE_MAX_MS ||
         (age_ms >= ttl_ms && age_ms - ttl_ms >= terms->stale_while_refetch_ms))
         return false;
     start(lane, call, entry);
@@ -188,8 +189,9 @@ static bool try_excuse(struct cache_lane *lane, const struct entry *entry, uint6
     const struct cache_policy *terms = &rules_terms(rules, policy)->policy;
     uint32_t age_ms = entry_age_ms(entry, cache_now_ms(lane->cache, now_us));
     uint32_t ttl_ms = policy_ttl_ms(terms, expiry_kind(entry));
-    if (terms->stale_if_error_ms == 0 || !policy_keeps(terms, entry_kind(entry)) ||
-        age_ms >= AGE_MAX_MS || (age_ms >= ttl_ms && age_ms - ttl_ms >= terms->stale_if_error_ms))
+    if (terms->stale_if_error_ms == 0 || terms->is_shadow ||
+        !policy_keeps(terms, entry_kind(entry)) || age_ms >= AGE_MAX_MS ||
+        (age_ms >= ttl_ms && age_ms - ttl_ms >= terms->stale_if_error_ms))
         return false;
     bool is_negative = entry_flags(entry) & SLOT_NEGATIVE;
     struct bytes body = is_negative ? BODY_NO_ITEM : entry_body(&lane->cache->memory, entry, arena);

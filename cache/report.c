@@ -178,6 +178,23 @@ static void report_policy_stale(const struct policy_sum *sum, const char *name,
     }
 }
 
+/* Of those that have a shadow only. */
+static void report_policy_shadow(const struct policy_sum *sum, const char *name,
+                                 const struct output *output)
+{
+    char labels[CACHE_POLICY_NAME_MAX + 40];
+    for (int is_same = 0; is_same <= 1; is_same++) {
+        uint64_t value = is_same ? sum->tally.shadow_same : sum->tally.shadow_unlike;
+        if (sum->tally.shadow_same + sum->tally.shadow_unlike == 0)
+            return;
+        (void)snprintf(labels, sizeof labels, "policy=\"%s\",answer=\"%s\"", name,
+                       is_same ? "same" : "differs");
+        say(output, "cache_policy_shadow_total", "counter",
+            "Answers of the store, beside what the cache would have shown, by policy.", labels,
+            (double)value);
+    }
+}
+
 static void report_policy_saved(const struct policy_sum *sum, const char *name,
                                 const struct output *output)
 {
@@ -223,8 +240,8 @@ static void report_policy_removed(const struct policy_sum *sum, const char *name
 static void report_policies(struct cache *cache, const struct output *output)
 {
     static const policy_report_fn reports[] = {
-        report_policy_hits,    report_policy_misses, report_policy_stale,   report_policy_saved,
-        report_policy_entries, report_policy_bytes,  report_policy_removed,
+        report_policy_hits,  report_policy_misses,  report_policy_stale, report_policy_shadow,
+        report_policy_saved, report_policy_entries, report_policy_bytes, report_policy_removed,
     };
     unsigned policies = cache_policy_count(cache);
     struct policy_sum *sums = calloc(policies, sizeof *sums);

@@ -131,7 +131,7 @@ static uint32_t at_most_age_max(uint64_t ms)
 static uint32_t due_ms(const struct cache_policy *policy, enum expiry_kind kind)
 {
     uint64_t ttl_ms = policy_ttl_ms(policy, kind);
-    if (!policy_keeps(policy, expiry_entry_kind(kind)))
+    if (!policy_keeps(policy, expiry_entry_kind(kind)) || policy->is_shadow)
         return 0;
     if (ttl_ms != 0 && policy->refresh_percent != 0)
         ttl_ms = (ttl_ms * policy->refresh_percent + 99) / 100;

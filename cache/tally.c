@@ -59,6 +59,13 @@ void tally_stale(struct tallies *tallies, struct memory *memory, unsigned policy
         add(is_excuse ? &row->stale_excuses : &row->stale_hits, 1);
 }
 
+void tally_shadow(struct tallies *tallies, struct memory *memory, unsigned policy, bool is_same)
+{
+    struct tally *row = row_of(tallies, memory, policy);
+    if (row != NULL)
+        add(is_same ? &row->shadow_same : &row->shadow_unlike, 1);
+}
+
 void tallies_deinit(struct tallies *tallies, struct memory *memory)
 {
     for (unsigned i = 0; i < CACHE_POLICIES_MAX; i++)
@@ -74,6 +81,8 @@ void tallies_sum(const struct tallies *tallies, unsigned policy, struct tally *s
     add(&sum->half_units_saved, get(&row->half_units_saved));
     add(&sum->stale_hits, get(&row->stale_hits));
     add(&sum->stale_excuses, get(&row->stale_excuses));
+    add(&sum->shadow_same, get(&row->shadow_same));
+    add(&sum->shadow_unlike, get(&row->shadow_unlike));
     for (unsigned kind = 0; kind < ENTRY_KINDS; kind++) {
         add(&sum->hits[kind], get(&row->hits[kind]));
         for (unsigned reason = 0; reason < MISS_REASONS; reason++)

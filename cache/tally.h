@@ -12,7 +12,7 @@
 struct tally {
     atomic_uint_fast64_t hits[ENTRY_KINDS], half_units_saved;
     atomic_uint_fast64_t misses[ENTRY_KINDS][MISS_REASONS];
-    atomic_uint_fast64_t stale_hits, stale_excuses;
+    atomic_uint_fast64_t stale_hits, stale_excuses, shadow_same, shadow_unlike;
 };
 
 struct tallies {
@@ -27,6 +27,8 @@ void tally_miss(struct tallies *tallies, struct memory *memory, unsigned policy,
                 enum entry_kind kind, unsigned reason);
 /* Shown past its TTL, in place of an error or while it was fetched again. */
 void tally_stale(struct tallies *tallies, struct memory *memory, unsigned policy, bool is_excuse);
+/* What would have been shown, beside what the store said. */
+void tally_shadow(struct tallies *tallies, struct memory *memory, unsigned policy, bool is_same);
 void tallies_deinit(struct tallies *tallies, struct memory *memory);
 
 /* Adds a policy's row to `sum`. */

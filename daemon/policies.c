@@ -148,6 +148,7 @@ struct cache_policy policy_section_policy(const struct policy_section *section,
         policy.stale_if_error_ms = (uint32_t)section->stale_if_error;
     if (section->is_set[POLICY_SETTING_refresh_ahead])
         policy.refresh_percent = (uint32_t)section->refresh_ahead;
+    policy.is_shadow = section->shadow;
     policy.bytes_max = section->max_bytes;
     policy.percent_max = (uint32_t)section->max_share;
     policy.is_enabled = policy.is_enabled && section->cache != POLICY_CACHE_OFF;

@@ -378,6 +378,8 @@ static bool open_backend(struct server *server)
                                           .waiters_max = (uint32_t)config->flight_waiters,
                                           .eviction = (enum cache_eviction)config->cache_policy,
                                           .policies = policies_of(config, rules)};
+    cache_options.on_event = on_event;
+    cache_options.on_event_arg = server;
     if (getrandom(&cache_options.seed, sizeof cache_options.seed, 0) !=
         (ssize_t)sizeof cache_options.seed)
         cache_options.seed = clock_wall_ms() ^ (uint64_t)getpid() << 32;

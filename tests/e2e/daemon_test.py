@@ -471,6 +471,36 @@ class Stopping(Outside):
         self.assertGreater(int(stats['cache_policy_removed_total{policy="tenant",why="evicted"}']), 700)
         self.assertEqual(self.verdict(client, "other", "1"), ("hit", 1))
 
+    @unittest.skipUnless(REDIS, "no redis-server")
+    def test_a_shadow_tells_what_was_written_past_the_daemon(self):
+        path = os.path.join(self.folder, "redis.sock")
+        redis = subprocess.Popen([REDIS, "--port", "0", "--unixsocket", path, "--save", "", "--dir", self.folder],
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(redis.wait)
+        self.addCleanup(redis.kill)
+        for _ in range(500):
+            if os.path.exists(path):
+                break
+            time.sleep(0.02)
+        os.mkdir(os.path.join(self.folder, "other"))
+        config = self.configure('[policy "tried"]\ntable = Shop\nshadow = on\n')
+        client = self.begin("--config", config, store="redis+unix:" + path)
+        client.create_table("Shop")
+        client.call(native.PUT, {native.TABLE: "Shop", native.ITEM: {"p": "c", "s": "1", "v": 1}})
+        self.assertEqual(self.verdict(client, "c", "1"), ("bypass", 1))
+        other = Daemon(PROGRAM, os.path.join(self.folder, "other"), "--store", "redis+unix:" + path,
+                       "--cache-memory", "16M")
+        try:
+            other.start().call(native.PUT, {native.TABLE: "Shop", native.ITEM: {"p": "c", "s": "1", "v": 2}})
+        finally:
+            other.close()
+        self.assertEqual(self.verdict(client, "c", "1"), ("bypass", 2))
+        stats = client.call(native.STATS, {})
+        self.assertEqual(stats['cache_policy_shadow_total{policy="tried",answer="same"}'], 1)
+        self.assertEqual(stats['cache_policy_shadow_total{policy="tried",answer="differs"}'], 1)
+        self.wait_for_log("event=cache_differs")
+        self.assertRegex(self.log(), r'policy=tried table=Shop kind=item age_ms=\d+ key=')
+
     def slow_get(self, client, milliseconds):
         get = {native.TABLE: "Shop", native.VERDICT: True, native.KEY: {"p": "c", "s": "1"}, native.TIMEOUT: milliseconds}
         try:

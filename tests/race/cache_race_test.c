@@ -665,6 +665,7 @@ static void *keep_house(void *arg)
         } else if (turn % 64 == 0) {
             policies.rule_count = turn / 64 % 3;
             rules[0].policy.is_enabled = turn % 192 != 0;
+            rules[1].policy.is_shadow = turn % 256 == 0;
             set_policies(cache, &policies);
         }
         sched_yield();

@@ -502,6 +502,8 @@ static size_t set_policy(struct cache_policy *policy, size_t at)
         return 2;
     } else if (is_word(at, "on"))
         policy->is_enabled = true;
+    else if (is_word(at, "shadow"))
+        policy->is_shadow = true;
     else if (is_word(at, "without_items"))
         policy->is_without_items = true;
     else if (set_time(at, "item_ttl", &policy->item_ttl_ms) ||
