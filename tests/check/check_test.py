@@ -81,9 +81,15 @@ class Trouble(unittest.TestCase):
     def test_reloads_and_indexes_that_come_and_go(self):
         settings = os.path.join(self.folder, "mudaxd.ini")
 
-        def write(cache, ttl):
+        # What is stale is past its TTL, never older than a write through the daemon.
+        stale = "stale_while_refetch = 1s\nstale_if_error = 1s\nrefresh_ahead = 50%\n"
+        some = '[policy "some"]\ntable = MudaxCheck\nitem_ttl = 5ms\nquery_ttl = 5ms\nmax_bytes = 64K\n' + stale
+        one = '[policy "one"]\ntable = MudaxCheck\nsort_key = S1*\ncache = off\n'
+        shadow = '[policy "tried"]\ntable = *\ncache = queries\nshadow = on\n'
+
+        def write(cache, ttl, policies=""):
             with open(settings + ".new", "w", encoding="utf8") as file:
-                file.write(f"cache = {cache}\nitem_ttl = {ttl}\nquery_ttl = {ttl}\n")
+                file.write(f"cache = {cache}\nitem_ttl = {ttl}\nquery_ttl = {ttl}\n{policies}")
             os.replace(settings + ".new", settings)
 
         write("on", "5m")
@@ -94,7 +100,8 @@ class Trouble(unittest.TestCase):
             number = 0
             while not self.stop.wait(0.05):
                 number += 1
-                write("off" if number % 4 == 0 else "on", ("5m", "10ms", "0", "1s")[number % 4])
+                write("off" if number % 4 == 0 else "on", ("5m", "10ms", "0", "1s")[number % 4],
+                      ("", some, one + some, stale, shadow, one, stale + some)[number % 7])
                 self.daemon.process.send_signal(signal.SIGHUP)
 
         def alter():
@@ -114,6 +121,12 @@ class Trouble(unittest.TestCase):
         self.beside(reload)
         self.beside(alter)
         self.check(0.5)
+        client = self.daemon.client()
+        stats = client.call(native.STATS, {})
+        client.close()
+        self.assertGreater(int(stats['cache_stale_total{why="refetching"}']), 0)
+        self.assertGreater(int(stats['cache_policy_shadow_total{policy="tried",answer="same"}']), 0)
+        self.assertGreater(int(stats['cache_policy_miss_reasons_total{policy="one",kind="item",reason="cache_off"}']), 0)
 
     def test_partitions_that_are_split_all_the_time(self):
         self.begin("memory:", "--cache-memory", "2M", "--partitions", "1", "--partition-size", "1K")
