@@ -7,7 +7,7 @@ enum {
     EVACUATE_LIVE_MAX = 64,     /* slots in use of a run that a fill empties itself */
     FREE_COUNT_MAX = 64,        /* retired things freed between two tries */
     HOUSE_EVICT_MAX = 256,      /* entries a call */
-    HOUSE_EXPIRE_MAX = 512,     /* entries a shard, policy and call */
+    HOUSE_EXPIRE_MAX = 512,     /* entries a shard and call */
     HOUSE_FREE_MAX = 2048,      /* retired things, a run given up */
     HOUSE_SHARE_MAX = 64 << 10, /* bytes a policy above its cap, a call */
     HOUSE_EVACUATE_MAX = 4,     /* runs a call */
@@ -371,14 +371,14 @@ bool room_expire(struct cache *cache, struct reclaimer *reclaimer, uint64_t now_
     bool is_more = false;
     for (uint32_t i = 0; i < cache->shard_count; i++) {
         struct shard *shard = &cache->shards[i];
-        for (unsigned policy = 0; policy < policies; policy++) {
-            shard_enter(shard, reclaimer);
-            uint32_t expired = shard_expire(shard, reclaimer, policy,
-                                            rules_terms(cache_rules(cache), policy)->life_ms,
-                                            now_ms, HOUSE_EXPIRE_MAX);
-            shard_leave(shard, reclaimer);
-            is_more = is_more || expired == HOUSE_EXPIRE_MAX;
-        }
+        uint32_t left = HOUSE_EXPIRE_MAX;
+        shard_enter(shard, reclaimer);
+        const struct rules *rules = cache_rules(cache);
+        for (unsigned policy = 0; policy < policies && left != 0; policy++)
+            left -= shard_expire(shard, reclaimer, policy, rules_terms(rules, policy)->life_ms,
+                                 now_ms, left);
+        shard_leave(shard, reclaimer);
+        is_more = is_more || left == 0;
     }
     return is_more;
 }
