@@ -115,6 +115,9 @@ KNOWN = [
     ("an empty value for an index's key: dynalite takes it, DynamoDB refuses it",
      lambda operation, body, ours, theirs: isinstance(ours, tuple) and not isinstance(theirs, tuple) and
      re.search(r"secondary index key .* cannot contain an empty (string|binary) value", ours[1])),
+    ("a sum or difference of more than 38 digits: dynalite stores it, DynamoDB refuses it",
+     lambda operation, body, ours, theirs: isinstance(ours, tuple) and not isinstance(theirs, tuple) and operation == "UpdateItem" and
+     "Attempting to store more than 38 significant digits in a Number" in ours[1]),
     ("a consistent Scan of a global index: dynalite does it, DynamoDB refuses it",
      lambda operation, body, ours, theirs: operation == "Scan" and "IndexName" in body and body.get("ConsistentRead") and
      ours == ("ValidationException", "Consistent reads are not supported on global secondary indexes")),
