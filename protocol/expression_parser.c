@@ -274,6 +274,9 @@ struct expression *parser_read_path(struct parser *parser)
     struct expression *node = parser_make_node(parser, EXPRESSION_PATH);
     if (node == NULL || (node->path = parse_name(parser)) == NULL)
         return NULL;
+    node->earlier = parser->last_path;
+    parser->last_path = node;
+    parser->path_count++;
     struct path_step *last = node->path;
     for (unsigned levels = 1;; levels++) {
         if (levels == PATH_STEPS_MAX + 1)

@@ -29,6 +29,8 @@ struct parser {
     struct token before, now, after;
     int nesting;
     unsigned operators; /* and functions, so far */
+    struct expression *last_path;
+    size_t path_count;
     struct expression_binding *binding;
     struct arena *arena;
     struct error *error; /* set when a parse function returns NULL or false */
@@ -86,6 +88,10 @@ bool expression_function_find(struct bytes name, enum expression_kind *out);
  * False, with the error set, without memory. */
 MUST_CHECK bool path_tree_add(struct parser *parser, struct path_node *root,
                               const struct path_step *path, struct path_node **leaf);
+
+/* All paths that were read, if they are many, else NULL. False, with the error set, without memory.
+ */
+MUST_CHECK bool path_list_make(struct parser *parser, const struct path_list **out);
 
 /* "a, b, [1]", cut at `size`. */
 void path_print(const struct path_step *path, char *out, size_t size);

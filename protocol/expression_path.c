@@ -2,12 +2,65 @@
 
 #include "protocol/expression_parser.h"
 
+#include <stdlib.h>
+
+enum { PATHS_MANY = 4 }; /* fewer are looked up one by one */
+
 static int compare_step(const struct path_node *node, const struct path_step *step)
 {
     if (bytes_given(step->name))
         return bytes_compare(node->name, step->name);
     return (node->index > step->index) - (node->index < step->index);
 }
+
+/* ---- lists ---- */
+
+static int compare_steps(const struct path_step *a, const struct path_step *b)
+{
+    if (bytes_given(a->name) != bytes_given(b->name))
+        return bytes_given(a->name) ? -1 : 1;
+    return bytes_given(a->name) ? bytes_compare(a->name, b->name)
+                                : (a->index > b->index) - (a->index < b->index);
+}
+
+static int compare_paths(const void *left, const void *right)
+{
+    const struct path_step *a = (*(struct expression *const *)left)->path;
+    const struct path_step *b = (*(struct expression *const *)right)->path;
+    for (; a != NULL && b != NULL; a = a->next, b = b->next) {
+        int order = compare_steps(a, b);
+        if (order != 0)
+            return order;
+    }
+    return (a != NULL) - (b != NULL);
+}
+
+bool path_list_make(struct parser *parser, const struct path_list **out)
+{
+    size_t count = parser->path_count;
+    struct path_list *list;
+    *out = NULL;
+    if (count < PATHS_MANY)
+        return true;
+    list = arena_alloc(parser->arena, sizeof *list);
+    if (list == NULL)
+        return parser_refuse_memory(parser) != NULL;
+    *list = (struct path_list){.count = count,
+                               .paths = arena_alloc(parser->arena, count * sizeof *list->paths),
+                               .steps = arena_alloc(parser->arena, count * sizeof *list->steps),
+                               .found = arena_alloc(parser->arena, count * sizeof *list->found)};
+    if (list->paths == NULL || list->steps == NULL || list->found == NULL)
+        return parser_refuse_memory(parser) != NULL;
+    for (struct expression *path = parser->last_path; path != NULL; path = path->earlier)
+        list->paths[--count] = path;
+    qsort(list->paths, list->count, sizeof *list->paths, compare_paths);
+    for (size_t i = 0; i < list->count; i++)
+        list->paths[i]->place = i;
+    *out = list;
+    return true;
+}
+
+/* ---- trees ---- */
 
 static void note_paths(struct parser *parser, const char *how, const struct path_step *one,
                        const struct path_step *two)

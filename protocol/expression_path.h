@@ -15,6 +15,7 @@ struct path_node {
     uint32_t index;
     const struct path_step *path;       /* the first that leads through here, whole */
     const struct update_action *action; /* of a path that ends here, in an update */
+    const struct path_list *paths;      /* at the root of an update: all in it, if they are many */
 };
 
 /* Parses a ProjectionExpression.

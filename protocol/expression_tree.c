@@ -388,6 +388,8 @@ enum status condition_parse(struct bytes text, const char *what, struct expressi
     if (root == NULL || !check_as_condition(&parser, root))
         return error->status;
     status = parser_end(&parser);
+    if (status == STATUS_OK && !path_list_make(&parser, &root->paths))
+        status = error->status;
     if (status == STATUS_OK)
         *out = root;
     return status;

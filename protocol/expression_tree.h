@@ -56,11 +56,23 @@ struct path_step {
 struct expression {
     enum expression_kind kind;
     bool is_parenthesized;
-    uint32_t count;            /* operands */
-    struct expression *first;  /* operand; the others by `next` */
-    struct expression *next;   /* operand of the one that this belongs to */
-    struct path_step *path;    /* PATH */
-    const struct alias *value; /* VALUE */
+    uint32_t count;                /* operands */
+    struct expression *first;      /* operand; the others by `next` */
+    struct expression *next;       /* operand of the one that this belongs to */
+    struct path_step *path;        /* PATH */
+    struct expression *earlier;    /* PATH: the one that was read before it */
+    size_t place;                  /* PATH: in the list */
+    const struct alias *value;     /* VALUE */
+    const struct path_list *paths; /* at the root: all in it, if they are many */
+};
+
+/* Many paths in an order in which one walk over an item meets them: a path before those that go on
+ * behind it, names by their bytes, indexes by number. */
+struct path_list {
+    size_t count;
+    struct expression **paths;
+    const struct path_step **steps; /* room of who walks, as are the next: one of each path */
+    struct bytes *found;
 };
 
 /* "=", "BETWEEN", "begins_with", ... */

@@ -218,6 +218,8 @@ enum status update_parse(struct bytes text, struct expression_binding *binding, 
         if (!read_section(&parser, seen, root))
             return error->status;
     status = parser_end(&parser);
+    if (status == STATUS_OK && !path_list_make(&parser, &root->paths))
+        status = error->status;
     if (status == STATUS_OK)
         *out = root;
     return status;

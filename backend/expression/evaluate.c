@@ -1,5 +1,7 @@
 #include "backend/expression/evaluate.h"
 
+#include "backend/expression/lookup.h"
+
 enum { NUMBER_ROOM = 9 }; /* an unsigned integer as MessagePack */
 
 /* What an operand stands for; size() makes a number that is nowhere in the item. */
@@ -12,41 +14,6 @@ bool value_open(struct bytes value, struct msgpack_head *head, enum value_type *
 {
     struct msgpack_cursor cursor = msgpack_cursor_of(value);
     return bytes_given(value) && msgpack_read(&cursor, head) && msgpack_head_type(head, type);
-}
-
-/* ---- paths ---- */
-
-static bool list_find(struct bytes list, uint32_t index, struct bytes *out)
-{
-    struct msgpack_cursor cursor = msgpack_cursor_of(list);
-    uint32_t count = 0;
-    if (!msgpack_read_array(&cursor, &count) || index >= count)
-        return false;
-    for (uint32_t i = 0; i < index; i++)
-        if (!msgpack_skip(&cursor, NULL))
-            return false;
-    return msgpack_skip(&cursor, out);
-}
-
-static bool is_map(struct bytes value)
-{
-    struct msgpack_head head;
-    enum value_type type = VALUE_NULL;
-    return value_open(value, &head, &type) && type == VALUE_M;
-}
-
-bool path_find(const struct path_step *path, struct bytes item, struct bytes *out)
-{
-    struct bytes at = item;
-    for (const struct path_step *step = path; step != NULL; step = step->next) {
-        bool is_there = bytes_given(step->name)
-                            ? is_map(at) && item_find(at, step->name, &at)
-                            : bytes_given(at) && list_find(at, step->index, &at);
-        if (!is_there)
-            return false;
-    }
-    *out = at;
-    return true;
 }
 
 /* ---- operands ---- */
@@ -106,7 +73,8 @@ static struct bytes write_number(uint64_t number, uint8_t room[NUMBER_ROOM])
     return bytes_of(room, 1 + octets);
 }
 
-static void read_operand(const struct expression *node, struct bytes item, struct operand *out)
+static void read_operand(const struct expression *node, const struct subject *subject,
+                         struct operand *out)
 {
     uint64_t size = 0;
     out->bytes = BYTES_NONE;
@@ -114,10 +82,10 @@ static void read_operand(const struct expression *node, struct bytes item, struc
         out->bytes = node->value->canonical;
     } else if (node->kind == EXPRESSION_SIZE) {
         struct operand sized;
-        read_operand(node->first, item, &sized);
+        read_operand(node->first, subject, &sized);
         if (value_size(sized.bytes, &size))
             out->bytes = write_number(size, out->room);
-    } else if (!path_find(node->path, item, &out->bytes)) {
+    } else if (!subject_find(subject, node, &out->bytes)) {
         out->bytes = BYTES_NONE;
     }
 }
@@ -155,12 +123,12 @@ static bool compare(const struct operand *a, const struct operand *b, int *order
     }
 }
 
-static bool compares(const struct expression *node, struct bytes item)
+static bool compares(const struct expression *node, const struct subject *subject)
 {
     struct operand left, right;
     int order = 0;
-    read_operand(node->first, item, &left);
-    read_operand(node->first->next, item, &right);
+    read_operand(node->first, subject, &left);
+    read_operand(node->first->next, subject, &right);
     if (node->kind == EXPRESSION_EQUAL)
         return is_equal(&left, &right);
     if (node->kind == EXPRESSION_NOT_EQUAL)
@@ -179,23 +147,23 @@ static bool compares(const struct expression *node, struct bytes item)
     }
 }
 
-static bool is_between(const struct expression *node, struct bytes item)
+static bool is_between(const struct expression *node, const struct subject *subject)
 {
     struct operand middle, low, high;
     int from_low = 0, to_high = 0;
-    read_operand(node->first, item, &middle);
-    read_operand(node->first->next, item, &low);
-    read_operand(node->first->next->next, item, &high);
+    read_operand(node->first, subject, &middle);
+    read_operand(node->first->next, subject, &low);
+    read_operand(node->first->next->next, subject, &high);
     return compare(&middle, &low, &from_low) && compare(&middle, &high, &to_high) &&
            from_low >= 0 && to_high <= 0;
 }
 
-static bool is_in(const struct expression *node, struct bytes item)
+static bool is_in(const struct expression *node, const struct subject *subject)
 {
     struct operand wanted, one;
-    read_operand(node->first, item, &wanted);
+    read_operand(node->first, subject, &wanted);
     for (const struct expression *next = node->first->next; next != NULL; next = next->next) {
-        read_operand(next, item, &one);
+        read_operand(next, subject, &one);
         if (is_equal(&wanted, &one))
             return true;
     }
@@ -204,25 +172,25 @@ static bool is_in(const struct expression *node, struct bytes item)
 
 /* ---- functions ---- */
 
-static bool has_type(const struct expression *node, struct bytes item)
+static bool has_type(const struct expression *node, const struct subject *subject)
 {
     struct operand value, name;
     struct msgpack_head head, name_head;
     enum value_type type = VALUE_NULL, name_type = VALUE_NULL;
-    read_operand(node->first, item, &value);
-    read_operand(node->first->next, item, &name);
+    read_operand(node->first, subject, &value);
+    read_operand(node->first->next, subject, &name);
     return value_open(value.bytes, &head, &type) &&
            value_open(name.bytes, &name_head, &name_type) && name_type == VALUE_S &&
            bytes_equal(name_head.bytes, bytes_text(value_type_name(type)));
 }
 
-static bool begins(const struct expression *node, struct bytes item)
+static bool begins(const struct expression *node, const struct subject *subject)
 {
     struct operand value, prefix;
     struct msgpack_head head, prefix_head;
     enum value_type type = VALUE_NULL, prefix_type = VALUE_NULL;
-    read_operand(node->first, item, &value);
-    read_operand(node->first->next, item, &prefix);
+    read_operand(node->first, subject, &value);
+    read_operand(node->first->next, subject, &prefix);
     return value_open(value.bytes, &head, &type) &&
            value_open(prefix.bytes, &prefix_head, &prefix_type) && type == prefix_type &&
            (type == VALUE_S || type == VALUE_B) && bytes_begin_with(head.bytes, prefix_head.bytes);
@@ -239,13 +207,13 @@ static bool has_member(struct bytes members, struct bytes wanted)
     return false;
 }
 
-static bool contains(const struct expression *node, struct bytes item)
+static bool contains(const struct expression *node, const struct subject *subject)
 {
     struct operand value, wanted;
     struct msgpack_head head, wanted_head;
     enum value_type type = VALUE_NULL, wanted_type = VALUE_NULL;
-    read_operand(node->first, item, &value);
-    read_operand(node->first->next, item, &wanted);
+    read_operand(node->first, subject, &value);
+    read_operand(node->first->next, subject, &wanted);
     if (!value_open(value.bytes, &head, &type) ||
         !value_open(wanted.bytes, &wanted_head, &wanted_type))
         return false;
@@ -269,45 +237,48 @@ static bool contains(const struct expression *node, struct bytes item)
     }
 }
 
-static bool is_there(const struct expression *node, struct bytes item)
+static bool is_there(const struct expression *node, const struct subject *subject)
 {
     struct operand operand;
-    read_operand(node->first, item, &operand);
+    read_operand(node->first, subject, &operand);
     return bytes_given(operand.bytes);
 }
 
 /* ---- conditions ---- */
 
 /* Nesting is bounded by the parser, a chain of ANDs or ORs by its text (EXPRESSION_SIZE_MAX). */
-static bool holds(const struct expression *node, struct bytes item)
+static bool holds(const struct expression *node, const struct subject *subject)
 {
     switch (node->kind) {
     case EXPRESSION_AND:
-        return holds(node->first, item) && holds(node->first->next, item);
+        return holds(node->first, subject) && holds(node->first->next, subject);
     case EXPRESSION_OR:
-        return holds(node->first, item) || holds(node->first->next, item);
+        return holds(node->first, subject) || holds(node->first->next, subject);
     case EXPRESSION_NOT:
-        return !holds(node->first, item);
+        return !holds(node->first, subject);
     case EXPRESSION_BETWEEN:
-        return is_between(node, item);
+        return is_between(node, subject);
     case EXPRESSION_IN:
-        return is_in(node, item);
+        return is_in(node, subject);
     case EXPRESSION_ATTRIBUTE_EXISTS:
-        return is_there(node, item);
+        return is_there(node, subject);
     case EXPRESSION_ATTRIBUTE_NOT_EXISTS:
-        return !is_there(node, item);
+        return !is_there(node, subject);
     case EXPRESSION_ATTRIBUTE_TYPE:
-        return has_type(node, item);
+        return has_type(node, subject);
     case EXPRESSION_BEGINS_WITH:
-        return begins(node, item);
+        return begins(node, subject);
     case EXPRESSION_CONTAINS:
-        return contains(node, item);
+        return contains(node, subject);
     default:
-        return compares(node, item);
+        return compares(node, subject);
     }
 }
 
 bool condition_holds(const struct expression *tree, struct bytes item)
 {
-    return tree == NULL || holds(tree, item);
+    if (tree == NULL)
+        return true;
+    struct subject subject = subject_of(item, tree->paths);
+    return holds(tree, &subject);
 }

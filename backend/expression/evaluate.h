@@ -5,7 +5,8 @@
  * type; order exists among S, N and B of one type. A missing attribute makes every comparison but
  * <> false, as types that do not fit do. Source: DynamoDB developer guide, "Condition and filter
  * expressions, operators, and functions".
- * Threads: pure functions. */
+ * Threads: pure functions, but that a tree with many paths has room of its own for what they lead
+ * to: one at a time with it. */
 #pragma once
 
 #include "protocol/encoding/msgpack.h"
@@ -15,9 +16,6 @@
  * tree  bound, its values encoded (binding_encode); NULL is true
  * item  canonical; not given: there is no item, and so no attribute */
 bool condition_holds(const struct expression *tree, struct bytes item);
-
-/* The bytes of what a path leads to. False when there is nothing. */
-bool path_find(const struct path_step *path, struct bytes item, struct bytes *out);
 
 /* DynamoDB's size() of a value: bytes of S (UTF-8) and B, members of sets, lists and maps. False
  * for other types. */

@@ -1,6 +1,7 @@
 #include "backend/expression/update.h"
 
 #include "backend/expression/evaluate.h"
+#include "backend/expression/lookup.h"
 #include "protocol/ensure.h"
 
 enum {
@@ -11,7 +12,7 @@ enum {
 
 /* One update under way. */
 struct build {
-    struct bytes old; /* what the right sides see */
+    struct subject old; /* what the right sides see */
     struct arena *arena;
     struct error *error;
     struct buffer out;
@@ -162,9 +163,8 @@ static enum status compute(struct build *build, const struct expression *node, s
         *out = node->value->canonical;
         return STATUS_OK;
     case EXPRESSION_IF_NOT_EXISTS:
-        return path_find(node->first->path, build->old, out)
-                   ? STATUS_OK
-                   : compute(build, node->first->next, out);
+        return subject_find(&build->old, node->first, out) ? STATUS_OK
+                                                           : compute(build, node->first->next, out);
     case EXPRESSION_LIST_APPEND:
         status = compute_both(build, node, operands);
         return status == STATUS_OK ? append_lists(build, operands[0], operands[1], out) : status;
@@ -176,7 +176,7 @@ static enum status compute(struct build *build, const struct expression *node, s
                                    : status;
     default: /* a path */
         ensure(node->kind == EXPRESSION_PATH);
-        return path_find(node->path, build->old, out)
+        return subject_find(&build->old, node, out)
                    ? STATUS_OK
                    : refuse(build, "The provided expression refers to an attribute that does not "
                                    "exist in the item");
@@ -428,7 +428,7 @@ enum status update_apply(const struct path_node *update, struct bytes old, struc
         *size = item_size(same);
         return STATUS_OK;
     }
-    struct build build = {.old = old, .arena = arena, .error = error};
+    struct build build = {.old = subject_of(old, update->paths), .arena = arena, .error = error};
     struct bytes item = BYTES_NONE;
     size_t item_bytes = 0;
     enum status status = write_children(&build, update, before);
