@@ -8,6 +8,8 @@
 
 #define INVALID "One or more parameter values were invalid: "
 
+enum { LONG_ITEM = 4096 }; /* bytes; the tree of a shorter one may stay as long as its request */
+
 /* ---- reading in place ---- */
 
 /* size  0, 1, 2, 4 or 8 */
@@ -771,6 +773,24 @@ static enum status encode_again(struct bytes item, struct arena *arena, struct b
     return STATUS_OK;
 }
 
+/* The same for long items, of which a request may have many: a tree can take ten times the bytes of
+ * its item, and goes at once. */
+static enum status encode_long_again(struct bytes item, struct arena *arena, struct bytes *out,
+                                     struct error *error)
+{
+    struct arena scratch;
+    struct bytes copy = BYTES_NONE;
+    arena_init(&scratch, NULL, 0, arena->heap_bytes_max);
+    enum status status = encode_again(item, &scratch, &copy, error);
+    if (status == STATUS_OK) {
+        *out = arena_copy(arena, copy);
+        if (!bytes_given(*out))
+            status = error_set(error, STATUS_NO_MEMORY, "%s", "");
+    }
+    arena_deinit(&scratch);
+    return status;
+}
+
 enum status item_canonical(struct bytes item, struct arena *arena, struct bytes *out,
                            size_t *item_size, struct error *error)
 {
@@ -780,7 +800,8 @@ enum status item_canonical(struct bytes item, struct arena *arena, struct bytes 
         return status;
     struct bytes canonical = item;
     if (!facts.is_canonical)
-        status = encode_again(item, arena, &canonical, error);
+        status = (item.size < LONG_ITEM ? encode_again : encode_long_again)(item, arena, &canonical,
+                                                                            error);
     if (status != STATUS_OK)
         return status;
     *out = canonical;

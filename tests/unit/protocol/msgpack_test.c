@@ -624,6 +624,37 @@ static void memory_that_runs_out_anywhere_is_told(void **state)
     arena_deinit(&making);
 }
 
+static void many_long_items_take_the_memory_of_what_they_become(void **state)
+{
+    (void)state;
+    enum { NAMES = 40000, NAME_SIZE = 5, ITEMS = 20, ROOM = 10 << 20 };
+    struct arena making, arena;
+    struct buffer buffer = {0};
+    struct error error;
+    arena_init(&making, NULL, 0, ARENA_MAX);
+    arena_init(&arena, NULL, 0, ROOM);
+    struct attribute *attributes = arena_alloc(&making, NAMES * sizeof *attributes);
+    assert_non_null(attributes);
+    for (int i = 0; i < NAMES; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "%0*d", NAME_SIZE, NAMES - i);
+        attributes[i] = (struct attribute){arena_copy(&making, bytes_of(name, NAME_SIZE)),
+                                           {.type = VALUE_NULL}};
+    }
+    struct value item = {.type = VALUE_M, .attributes = attributes, .count = NAMES};
+    struct bytes bytes = encode(&item, &buffer);
+    for (int i = 0; i < ITEMS; i++) {
+        struct bytes out;
+        struct item_facts facts;
+        assert_int_equal(item_canonical(bytes, &arena, &out, NULL, &error), STATUS_OK);
+        assert_int_equal(item_check(out, &facts, &error), STATUS_OK);
+        assert_true(facts.is_canonical && out.size == bytes.size);
+    }
+    buffer_deinit(&buffer);
+    arena_deinit(&arena);
+    arena_deinit(&making);
+}
+
 /* ---- keys ---- */
 
 static const struct key_schema schema_sn = {
@@ -817,6 +848,7 @@ int main(void)
         cmocka_unit_test(items_nest_to_the_limit_and_no_deeper),
         cmocka_unit_test(attributes_are_found_by_name),
         cmocka_unit_test(memory_that_runs_out_anywhere_is_told),
+        cmocka_unit_test(many_long_items_take_the_memory_of_what_they_become),
         cmocka_unit_test(keys_are_built_from_maps_in_any_order),
         cmocka_unit_test(keys_that_do_not_fit_the_schema_are_refused),
         cmocka_unit_test(keys_have_dynamodbs_limits),
