@@ -10,6 +10,8 @@
 #include "protocol/hash.h"
 #include "protocol/index_key.h"
 
+enum { SHORT_ITEM = 512 }; /* bytes; what is shown of it is not copied to save memory */
+
 static const struct bytes no_attributes = BYTES_LITERAL("\x80");
 
 /* What of an item lies in an index. */
@@ -90,15 +92,22 @@ static bool plan_count(struct write_plan *plan, const struct definition *definit
 
 /* ---- indexes ---- */
 
-/* How large the projected part is, without keeping it. */
-static enum status shown_size(const struct secondary_index *index, struct bytes item,
-                              struct arena *arena, size_t *out)
+/* What an index shows of an item, in the arena, and its size; not given: there is no memory. Only
+ * what is shown is kept: one transaction may make thousands of such parts of long items. */
+static struct bytes show(const struct secondary_index *index, struct bytes item,
+                         struct arena *arena, size_t *size)
 {
-    struct bytes shown = index->shown == NULL ? item : projection_apply(index->shown, item, arena);
-    if (!bytes_given(shown))
-        return STATUS_NO_MEMORY;
-    *out = item_size(shown);
-    return STATUS_OK;
+    struct buffer scratch = {0};
+    struct bytes shown = BYTES_NONE;
+    if (item.size <= SHORT_ITEM) {
+        shown = projection_apply(index->shown, item, arena);
+    } else if (buffer_reserve(&scratch, item.size)) {
+        scratch.size = projection_write(index->shown, item, scratch.data);
+        shown = arena_copy(arena, buffer_bytes(&scratch));
+    }
+    buffer_deinit(&scratch);
+    *size = bytes_given(shown) ? item_size(shown) : 0;
+    return shown;
 }
 
 /* is_old  an item that is there already is in no index that its attributes do not fit */
@@ -118,16 +127,14 @@ static enum status make_entry(const struct secondary_index *index, struct bytes 
     }
     if (status != STATUS_OK || !bytes_given(out->key.bytes))
         return status;
-    out->value = item;
-    if (!index->is_local && index->shown != NULL)
-        out->value = projection_apply(index->shown, item, arena);
-    if (!bytes_given(out->value))
-        return STATUS_NO_MEMORY;
-    if (!index->is_local || index->shown == NULL) {
-        out->size = item_size(out->value);
+    if (index->shown == NULL) {
+        out->value = item;
+        out->size = item_size(item);
         return STATUS_OK;
     }
-    return shown_size(index, item, arena, &out->size);
+    struct bytes shown = show(index, item, arena, &out->size);
+    out->value = index->is_local && bytes_given(shown) ? item : shown;
+    return bytes_given(shown) ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
 enum status index_entry_of(const struct secondary_index *index, struct bytes item,

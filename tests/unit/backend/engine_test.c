@@ -736,6 +736,46 @@ static void every_lack_of_memory_is_an_error_reply(void **state)
     }
 }
 
+/* What indexes show of it does not take the room of the whole item for each of them. */
+static void a_long_item_in_many_indexes_takes_little_memory(void **state)
+{
+    (void)state;
+    enum { LONG = 100000 };
+    static char item[LONG + 100];
+    struct session_call create;
+    session_call_init(&create, OPERATION_CREATE_TABLE, NULL);
+    create.call.request.definition = session_plain(
+        &session,
+        "{'TableName': 'Long', 'KeySchema': [{'AttributeName': 'p', 'KeyType': 'HASH'}, "
+        "{'AttributeName': 's', 'KeyType': 'RANGE'}], 'AttributeDefinitions': [{'AttributeName': "
+        "'p', 'AttributeType': 'S'}, {'AttributeName': 's', 'AttributeType': 'N'}, "
+        "{'AttributeName': 'g', 'AttributeType': 'S'}], 'LocalSecondaryIndexes': [{'IndexName': "
+        "'local', 'KeySchema': [{'AttributeName': 'p', 'KeyType': 'HASH'}, {'AttributeName': 'g', "
+        "'KeyType': 'RANGE'}], 'Projection': {'ProjectionType': 'KEYS_ONLY'}}], "
+        "'GlobalSecondaryIndexes': [{'IndexName': 'one', 'KeySchema': [{'AttributeName': 'g', "
+        "'KeyType': 'HASH'}], 'Projection': {'ProjectionType': 'KEYS_ONLY'}}, {'IndexName': 'two', "
+        "'KeySchema': [{'AttributeName': 'g', 'KeyType': 'HASH'}], 'Projection': "
+        "{'ProjectionType': 'INCLUDE', 'NonKeyAttributes': ['w']}}]}");
+    session_run(&session, &create);
+    assert_int_equal(create.call.reply.status, STATUS_OK);
+    session_call_deinit(&create);
+    for (int i = 0; i < 2; i++) { /* the second leaves places, too */
+        struct session_call call;
+        struct arena small;
+        (void)snprintf(item, sizeof item,
+                       "{'p': {'S': 'k'}, 's': {'N': '1'}, 'g': {'S': 'g%d'}, 'v': {'S': '%0*d'}}",
+                       i, LONG, i);
+        session_call_init(&call, OPERATION_PUT_ITEM, "Long");
+        call.call.request.item = session_item(&session, item);
+        arena_init(&small, NULL, 0, 3 * LONG);
+        call.call.arena = &small;
+        session_run(&session, &call);
+        assert_int_equal(call.call.reply.status, STATUS_OK);
+        arena_deinit(&small);
+        session_call_deinit(&call);
+    }
+}
+
 /* ---- opening ---- */
 
 static void assert_open_fails(const char *url, const char *text)
@@ -865,6 +905,7 @@ int main(void)
         TEST(lanes_learn_of_tables_at_their_next_batch),
         TEST(there_are_no_more_tables_than_allowed),
         TEST(every_lack_of_memory_is_an_error_reply),
+        TEST(a_long_item_in_many_indexes_takes_little_memory),
         cmocka_unit_test(places_that_are_not_ours_to_read_are_refused),
         cmocka_unit_test(tables_and_their_ids_outlive_a_restart),
     };
