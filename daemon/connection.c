@@ -365,6 +365,20 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
     parked_detach(parked);
 }
 
+/* What was a request a moment ago is one still, unless its memory now is too little: it was cut
+ * into other blocks then. */
+static bool decode_again(struct parked *parked, size_t frame_size)
+{
+    struct connection *connection = parked->connection;
+    struct buffer *out = output(connection, true);
+    size_t had = out->size, used, needed;
+    enum wire_result result = connection->wire->decode(
+        &connection->session, bytes_of(parked->memory + KEPT_ARENA, frame_size), &parked->arena,
+        &parked->call.request, &used, &needed, out);
+    out->size = had; /* who keeps the request tells why it cannot be kept */
+    return result == WIRE_REQUEST;
+}
+
 static struct parked *parked_create(struct connection *connection, struct bytes frame)
 {
     size_t size = sizeof(struct parked) + KEPT_ARENA + frame.size;
@@ -385,12 +399,10 @@ static struct parked *parked_create(struct connection *connection, struct bytes 
     parked->call.complete = on_complete;
     parked->call.owner = parked;
     reply_init(&parked->call.reply);
-    size_t used, needed;
-    enum wire_result result = connection->wire->decode(
-        &connection->session, bytes_of(parked->memory + KEPT_ARENA, frame.size), &parked->arena,
-        &parked->call.request, &used, &needed, &worker->out);
-    ensure(result == WIRE_REQUEST); /* it was one a moment ago */
-    return parked;
+    if (LIKELY(decode_again(parked, frame.size)))
+        return parked;
+    parked_destroy(parked);
+    return NULL;
 }
 
 static void park(struct parked *parked)

@@ -734,6 +734,41 @@ static void replies_without_ids_come_in_the_order_of_requests(void **state)
     (void)close(fd);
 }
 
+/* As a wire that has no memory when it is asked again, and says so. */
+static enum wire_result decode_in_passing_only(struct wire_session *session, struct bytes input,
+                                               struct arena *arena, struct request *request,
+                                               size_t *used, size_t *needed, struct buffer *out)
+{
+    enum wire_result result = wire_native.decode(session, input, arena, request, used, needed, out);
+    bool is_kept = result == WIRE_REQUEST && arena != &worker->arena;
+    if (!is_kept || !bytes_equal(request->table_name, BYTES_LITERAL("keep")))
+        return result;
+    assert_true(buffer_append(out, BYTES_LITERAL("no memory")));
+    return WIRE_ANSWERED;
+}
+
+static void a_request_that_cannot_be_decoded_again_is_refused(void **state)
+{
+    (void)state;
+    static struct wire_ops forgetful; /* outlives the connection */
+    forgetful = wire_native;
+    forgetful.decode = decode_in_passing_only;
+    the_wire = &forgetful;
+    int fd = greeted_client();
+    the_wire = &wire_native;
+    hold();
+    get(fd, 1, "now");
+    get(fd, 2, "keep");
+    get(fd, 3, "now");
+    let_go();
+    for (uint64_t id = 1; id <= 3; id++) {
+        struct frame_reply reply = next_reply(fd);
+        assert_int_equal(reply.id, id);
+        assert_int_equal(reply.status, id == 2 ? STATUS_NO_MEMORY : STATUS_OK);
+    }
+    (void)close(fd);
+}
+
 static void who_has_said_everything_still_gets_every_reply(void **state)
 {
     (void)state;
@@ -872,6 +907,7 @@ int main(void)
         TEST(a_client_that_leaves_early_harms_nobody),
         TEST(a_drain_finishes_what_is_in_flight_and_closes_the_idle),
         TEST(replies_without_ids_come_in_the_order_of_requests),
+        TEST(a_request_that_cannot_be_decoded_again_is_refused),
         TEST(who_has_said_everything_still_gets_every_reply),
         TEST(more_than_one_read_takes_is_served_without_being_told_again),
         TEST(the_end_that_comes_with_the_last_request_is_seen),
