@@ -22,10 +22,10 @@ echo "== GetItem hit, one connection, client and server on one CPU, against a ra
 command -v wrk >/dev/null || { echo "wrk is not installed: nothing more to compare with" >&2; exit 0; }
 echo "== GetItem hit, wrk with 16 connections on CPU 0, one server thread on CPU 1"
 declare -A pid
-start() { # PEER COMMAND...
-    local peer=$1
-    shift
-    taskset -c 1 "$@" >"$folder/$peer.log" 2>&1 &
+start() { # PEER CPUS COMMAND...
+    local peer=$1 cpus=$2
+    shift 2
+    taskset -c "$cpus" "$@" >"$folder/$peer.log" 2>&1 &
     pid[$peer]=$!
     started="$started $!"
 }
@@ -48,36 +48,48 @@ prepare() { # PORT
     done
 }
 cpu_ns() { cat /proc/"$1"/task/*/schedstat | awk '{ sum += $1 } END { printf "%.0f\n", sum }'; }
-measure() { # PEER SECONDS: requests a second, us of the server's CPU for each
+measure() { # PEER SECONDS CPUS THREADS: requests a second, us of the server's CPU for each
     local before after
     before=$(cpu_ns "${pid[$1]}")
-    taskset -c 0 wrk -t 1 -c 16 -d "$2" -s bench/http.lua "http://127.0.0.1:${port[$1]}/" >"$folder/wrk"
+    taskset -c "$3" wrk -t "$4" -c 16 -d "$2" -s bench/http.lua "http://127.0.0.1:${port[$1]}/" >"$folder/wrk"
     after=$(cpu_ns "${pid[$1]}")
     awk -v ns=$((after - before)) '/^RATE/ { if ($6 != 0) exit 1; print $2, ns / 1000 / $4 }' "$folder/wrk"
 }
-peers="mudaxd evhttp"
-declare -A port=([mudaxd]=18331 [evhttp]=18332 [dynalite]=18333)
-start mudaxd "$bin/daemon/mudaxd" --listen "http://127.0.0.1:${port[mudaxd]}" --store memory: --workers 1 --log-level warn
-start evhttp "$bin/bench/micro/bench-evhttp" "${port[evhttp]}" 160
-if command -v dynalite >/dev/null; then
-    start dynalite dynalite --host 127.0.0.1 --port "${port[dynalite]}" --createTableMs 0
-    peers="$peers dynalite"
-    prepare "${port[dynalite]}"
-fi
-prepare "${port[mudaxd]}"
-for peer in $peers; do measure "$peer" 1 >/dev/null; done # warm
-for round in 1 2 3 4 5; do
-    for peer in $peers; do echo "$peer $(measure "$peer" 2)"; done
-done >"$folder/rounds"
+rounds() { # CPUS THREADS PEER...: of wrk, and whom to ask in turn
+    local cpus=$1 threads=$2 peer
+    shift 2
+    for peer in "$@"; do measure "$peer" 1 "$cpus" "$threads" >/dev/null; done # warm
+    for _ in 1 2 3 4 5; do
+        for peer in "$@"; do echo "$peer $(measure "$peer" 2 "$cpus" "$threads")"; done
+    done >"$folder/rounds"
+    for peer in "$@"; do
+        echo "$peer: $(column "$peer" 2) requests/s, $(column "$peer" 3) us of CPU a request; medians of 5 rounds"
+    done
+    for peer in "${@:2}"; do echo "$1 / $peer: rate $(ratio "$1" "$peer" 2)x, CPU $(ratio "$1" "$peer" 3)x"; done
+}
 median() { sort -g | sed -n 3p; }
 column() { awk -v peer="$1" -v column="$2" '$1 == peer { print $column }' "$folder/rounds" | median; }
-ratio() { # PEER COLUMN: the median of the rounds' ratios, mudaxd's over the peer's
-    awk -v peer="$1" -v column="$2" '$1 == "mudaxd" { mine = $column } $1 == peer { printf "%.2f\n", mine / $column }' \
+ratio() { # PEER PEER COLUMN: the median of the rounds' ratios
+    awk -v one="$1" -v peer="$2" -v column="$3" '$1 == one { mine = $column } $1 == peer { printf "%.2f\n", mine / $column }' \
         "$folder/rounds" | median
 }
-for peer in $peers; do
-    echo "$peer: $(column "$peer" 2) requests/s, $(column "$peer" 3) us of CPU a request; medians of 5 rounds"
-done
-for peer in $peers; do
-    [ "$peer" = mudaxd ] || echo "mudaxd / $peer: rate $(ratio "$peer" 2)x, CPU $(ratio "$peer" 3)x"
-done
+declare -A port=([mudaxd]=18331 [evhttp]=18332 [dynalite]=18333 [workers]=18334)
+mudaxd() { # PEER CPUS WORKERS
+    start "$1" "$2" "$bin/daemon/mudaxd" --listen "http://127.0.0.1:${port[$1]}" --store memory: --workers "$3" --log-level warn
+    prepare "${port[$1]}"
+}
+has_dynalite=""
+command -v dynalite >/dev/null && has_dynalite=dynalite
+mudaxd mudaxd 1 1
+start evhttp 1 "$bin/bench/micro/bench-evhttp" "${port[evhttp]}" 160
+if [ -n "$has_dynalite" ]; then
+    start dynalite 1 dynalite --host 127.0.0.1 --port "${port[dynalite]}" --createTableMs 0
+    prepare "${port[dynalite]}"
+fi
+# shellcheck disable=SC2086
+rounds 0 1 mudaxd evhttp $has_dynalite
+[ -n "$has_dynalite" ] || { echo "dynalite is not installed: nothing more to compare with" >&2; exit 0; }
+echo "== the same with two threads of wrk and a worker a CPU, on the CPUs that the system gives them"
+mudaxd workers 0,1 0
+taskset -a -c -p 0,1 "${pid[dynalite]}" >/dev/null
+rounds 0,1 2 workers dynalite

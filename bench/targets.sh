@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Repeats the figures of bench/README.md, in about six minutes on a quiet machine of two cores.
+# Repeats the figures of bench/README.md, in about seven minutes on a quiet machine of two cores.
 #   bench/targets.sh [FOLDER]   FOLDER is a real disk for the durable rows (default: .)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,6 +20,11 @@ run --items 200000 --value-size 1024 --rounds 5 --seconds 0.5 --transport unix
 echo "== row 21: a reader beside a writer, in the process"
 "$bin/bench/micro/bench-hit" 1000000
 "$bin/bench/micro/bench-hit" 1000
+echo "== row 14: 95 % reads, 5 % writes, and reads alone"
+run --items 100000 --rounds 7 --seconds 0.4 --peers memcached --daemon-options '--sync none' --work mixed
+run --items 100000 --rounds 7 --seconds 0.4 --peers memcached --daemon-options '--sync none'
+echo "== row 20: filling and evicting; resident memory; what expires at once"
+"$bin/bench/micro/bench-fill" 300000
 echo "== floors of rows 16, 18, 19: bare RocksDB"
 "$bin/bench/micro/bench-floors" "$folder"
 echo "== row 16: misses (a cache of 1 MiB before 1,000,000 items in memory)"
