@@ -76,9 +76,11 @@ static struct bytes next_record(struct warm *warm)
 {
     struct bytes record;
     read_ahead(warm);
+    if (warm->used == warm->read.size) /* perhaps nothing was ever read */
+        return BYTES_NONE;
     struct msgpack_cursor cursor =
         msgpack_cursor_of(bytes_of(warm->read.data + warm->used, warm->read.size - warm->used));
-    if (warm->used == warm->read.size || !msgpack_skip(&cursor, &record))
+    if (!msgpack_skip(&cursor, &record))
         return BYTES_NONE;
     warm->used += record.size;
     return record;
