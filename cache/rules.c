@@ -173,6 +173,11 @@ static void set_due(struct rules *rules, unsigned number, const struct cache_pol
     rules->keeps_pages = rules->keeps_pages || policy_keeps(policy, ENTRY_PAGE);
 }
 
+static unsigned generation_after(uint64_t changes)
+{
+    return (unsigned)(changes % RULE_GENERATIONS) << RULE_GENERATION_SHIFT;
+}
+
 struct rules *rules_build(void *block, size_t memory, const struct cache_policies *policies,
                           const unsigned *numbers, const struct rules *before)
 {
@@ -192,10 +197,9 @@ struct rules *rules_build(void *block, size_t memory, const struct cache_policie
         set_due(rules, numbers[i], &rule->policy);
     }
     ensure((size_t)(shelf.at - (uint8_t *)block) <= rules_size(policies));
-    unsigned generation = before == NULL ? 0 : before->generation;
-    if (before != NULL && !rules_match_alike(rules, before))
-        generation = (generation + CACHE_POLICIES_MAX) % ENTRY_TAGS;
-    rules->generation = generation;
+    if (before != NULL)
+        rules->changes = before->changes + !rules_match_alike(rules, before);
+    rules->generation = generation_after(rules->changes);
     return rules;
 }
 
@@ -309,7 +313,7 @@ static bool rule_fits(const struct rule *rule, const struct rule_subject *subjec
 
 struct rule_fit rules_fit(const struct rules *rules, const struct rule_subject *subject)
 {
-    struct rule_fit fit = {.generation = rules->generation};
+    struct rule_fit fit = {.changes = rules->changes};
     for (size_t i = 0; i < rules->rule_count; i++) {
         if (!rule_fits(&rules->rules[i], subject))
             continue;
@@ -322,8 +326,8 @@ struct rule_fit rules_fit(const struct rules *rules, const struct rule_subject *
 
 unsigned rules_tag(const struct rules *rules, const struct rule_fit *fit, struct bytes body)
 {
-    if (fit->generation != rules->generation)
-        return fit->generation;
+    if (fit->changes != rules->changes)
+        return generation_after(rules->changes - 1);
     for (uint64_t left = fit->rules; left != 0; left &= left - 1) {
         const struct rule *rule = &rules->rules[__builtin_ctzll(left)];
         if (attribute_fits(rule, body))

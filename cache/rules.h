@@ -41,7 +41,8 @@ _Static_assert(RULE_GENERATIONS << RULE_GENERATION_SHIFT == ENTRY_TAGS, "an entr
 struct rules {
     /* By number: the age at which an entry is no plain hit any more; 0: at once. */
     uint32_t due_ms[CACHE_POLICIES_MAX][EXPIRY_KINDS];
-    unsigned generation; /* shifted into its place in a tag */
+    uint64_t changes;    /* of what they match, so far */
+    unsigned generation; /* the changes' last bits, shifted into their place in a tag */
     bool keeps_pages;    /* some policy does */
     uint8_t
         terms_of[CACHE_POLICIES_MAX]; /* by number: which; those without a rule: the default's */
@@ -79,8 +80,8 @@ struct rule_subject rule_subject_of(const struct request *request);
 
 /* What can be said before the body is known, and kept until it is. */
 struct rule_fit {
-    uint64_t rules; /* bit set: those that fit up to their attribute; the last may have none */
-    unsigned generation;
+    uint64_t rules;   /* bit set: those that fit up to their attribute; the last may have none */
+    uint64_t changes; /* of the rules; a request may wait while generations come round again */
 };
 struct rule_fit rules_fit(const struct rules *rules, const struct rule_subject *subject);
 /* The tag of an entry; of other rules than those of `fit` one that has to be matched again.

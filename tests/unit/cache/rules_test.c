@@ -320,6 +320,11 @@ static void only_rules_that_match_otherwise_are_another_generation(void **state)
             free(at);
         at = next;
     }
+    fit = rules_fit(fourth, &item); /* of a request that has waited all the while */
+    assert_int_equal(fit.rules, 1);
+    unsigned tag = rules_tag(at, &fit, BYTES_NONE);
+    assert_int_equal(tag_policy(tag), 0);
+    assert_int_not_equal(tag, at->generation);
     free(at), free(first), free(second), free(third), free(fourth);
 }
 
