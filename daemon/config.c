@@ -117,16 +117,23 @@ static int read_pair(void *user, const char *section, const char *name, const ch
     return 1;
 }
 
+static bool refuse_file(struct source *source, const char *path, int reason)
+{
+    (void)snprintf(source->error, source->error_size, "%s: cannot be read: %s", path,
+                   strerror(reason));
+    return false;
+}
+
 static bool read_file(struct source *source, const char *path, bool *newly_set)
 {
     struct file_source file = {.source = source, .path = path, .stream = fopen(path, "re")};
-    if (file.stream == NULL) {
-        (void)snprintf(source->error, source->error_size, "%s: cannot be read: %s", path,
-                       strerror(errno));
-        return false;
-    }
+    if (file.stream == NULL)
+        return refuse_file(source, path, errno);
     int line = ini_parse_stream(read_line, &file, read_pair, &file);
+    int reason = ferror(file.stream) ? errno : 0; /* of a directory, too */
     (void)fclose(file.stream);
+    if (reason != 0)
+        return refuse_file(source, path, reason);
     if (line != 0 && !file.is_wrong)
         (void)snprintf(source->error, source->error_size, "%s:%d: expected name = value", path,
                        line);

@@ -160,6 +160,7 @@ static void a_mistake_in_the_file_names_file_and_line(void **state)
         assert_refused(outcome, expected);
     }
     assert_refused(READ("--config", "no/such/file"), "no/such/file: cannot be read");
+    assert_refused(READ("--config", "/"), "/: cannot be read: Is a directory");
 }
 
 static void access_keys_are_repeatable_and_told_to_nobody(void **state)
