@@ -82,11 +82,34 @@ struct file_source {
     bool is_wrong;
 };
 
+/* Passes over what is left of a line. */
+static void skip_line(FILE *stream)
+{
+    int byte;
+    do
+        byte = getc(stream);
+    while (byte != EOF && byte != '\n');
+}
+
+/* A line that does not fit would be the parser's two: only of a comment the rest may go. */
 static char *read_line(char *text, int size, void *stream)
 {
     struct file_source *file = stream;
+    struct source *source = file->source;
     file->line++;
-    return fgets(text, size, file->stream);
+    if (fgets(text, size, file->stream) == NULL)
+        return NULL;
+    size_t length = strlen(text);
+    if (length != (size_t)size - 1 || text[length - 1] == '\n')
+        return text;
+    skip_line(file->stream);
+    const char *first = text + strspn(text, " \t");
+    if (*first == '#' || *first == ';')
+        return text;
+    (void)snprintf(source->error, source->error_size, "%s:%d: a line may have %d letters",
+                   file->path, file->line, size - 1);
+    file->is_wrong = true;
+    return NULL;
 }
 
 static int read_pair(void *user, const char *section, const char *name, const char *value)
@@ -134,7 +157,9 @@ static bool read_file(struct source *source, const char *path, bool *newly_set)
     (void)fclose(file.stream);
     if (reason != 0)
         return refuse_file(source, path, reason);
-    if (line != 0 && !file.is_wrong)
+    if (file.is_wrong)
+        line = file.line;
+    else if (line != 0)
         (void)snprintf(source->error, source->error_size, "%s:%d: expected name = value", path,
                        line);
     memcpy(newly_set, file.newly_set, sizeof file.newly_set);

@@ -163,6 +163,26 @@ static void a_mistake_in_the_file_names_file_and_line(void **state)
     assert_refused(READ("--config", "/"), "/: cannot be read: Is a directory");
 }
 
+/* The parser's lines are short: what goes beyond must not become a line of its own. */
+static void a_long_line_is_a_mistake_but_a_long_comment_is_none(void **state)
+{
+    (void)state;
+    char text[1024], expected[128];
+    (void)snprintf(text, sizeof text, "# %0300d\nworkers = 2\n  ; %0300d = 1", 0, 0);
+    char *path = write_file(text);
+    struct outcome outcome = READ("--config", path);
+    (void)unlink(path);
+    assert_int_equal(outcome.result, CONFIG_OK);
+    assert_int_equal(outcome.config->workers, 2);
+    config_destroy(&outcome.config);
+    (void)snprintf(text, sizeof text, "workers = 2\nstore = memory:%0300d\nworkers = 3\n", 0);
+    path = write_file(text);
+    outcome = READ("--config", path);
+    (void)unlink(path);
+    (void)snprintf(expected, sizeof expected, "%s:2: a line may have 199 letters", path);
+    assert_refused(outcome, expected);
+}
+
 static void access_keys_are_repeatable_and_told_to_nobody(void **state)
 {
     (void)state;
@@ -402,6 +422,7 @@ int main(void)
         cmocka_unit_test(the_file_can_be_named_in_the_environment),
         cmocka_unit_test(a_wrong_value_names_its_place_and_what_was_expected),
         cmocka_unit_test(a_mistake_in_the_file_names_file_and_line),
+        cmocka_unit_test(a_long_line_is_a_mistake_but_a_long_comment_is_none),
         cmocka_unit_test(access_keys_are_repeatable_and_told_to_nobody),
         cmocka_unit_test(reload_takes_what_it_can_and_names_the_rest),
     };
