@@ -91,6 +91,7 @@ static void open_gate(struct store *store)
     atomic_store(&store->is_reopening, false);
     pthread_cond_broadcast(&store->gate_moved);
     mutex_unlock(&store->gate);
+    readers_wake(store);
 }
 
 /* ---- the directory ---- */

@@ -316,15 +316,36 @@ static void read_fully(struct store *store, struct pin *pin, struct kv_read *rea
         unpin(store, pin);
 }
 
-static struct kv_read *queue_take(struct read_queue *queue)
+/* Takes out the first read, with `pin` held for it if it has not begun. While the database is to be
+ * reopened, the first that has begun: the reopening waits for it, and all others for that. NULL:
+ * none. */
+static struct kv_read *queue_pick(struct store *store, struct pin *pin)
+    REQUIRES(store->read_queue.lock)
 {
-    mutex_lock(&queue->lock);
-    while (queue->first == NULL && !queue->is_stopping)
-        pthread_cond_wait(&queue->is_filled, &queue->lock.sleep);
-    struct kv_read *read = queue->first;
-    if (read != NULL)
+    struct read_queue *queue = &store->read_queue;
+    struct kv_read *before = NULL, *read = queue->first;
+    if (read != NULL && read_view(read) == NULL && !pin_try(store, pin))
+        for (; read != NULL && read_view(read) == NULL; read = read_next(read))
+            before = read;
+    if (read == NULL)
+        return NULL;
+    if (before == NULL)
         queue->first = read_next(read);
-    mutex_unlock(&queue->lock);
+    else
+        before->store[2] = read_next(read);
+    if (queue->last == read)
+        queue->last = before;
+    return read;
+}
+
+/* Waits for a read that can be served; NULL: the end. */
+static struct kv_read *queue_take(struct store *store, struct pin *pin)
+{
+    mutex_lock(&store->read_queue.lock);
+    struct kv_read *read;
+    while ((read = queue_pick(store, pin)) == NULL && !store->read_queue.is_stopping)
+        pthread_cond_wait(&store->read_queue.is_filled, &store->read_queue.lock.sleep);
+    mutex_unlock(&store->read_queue.lock);
     return read;
 }
 
@@ -336,27 +357,21 @@ static void serve(struct store *store, struct pin *pin, struct kv_read *read)
     lane->env.post(lane->env.worker, &read->task);
 }
 
-/* The next read, unless that is a patient one, too; NULL: there is none. */
-static struct kv_read *queue_try(struct read_queue *queue)
+/* The next read that can be served, unless a patient one is the next; NULL: there is none. */
+static struct kv_read *queue_try(struct store *store, struct pin *pin)
 {
-    mutex_lock(&queue->lock);
-    struct kv_read *read = queue->first;
-    if (read != NULL && read->is_patient)
-        read = NULL;
-    if (read != NULL)
-        queue->first = read_next(read);
-    mutex_unlock(&queue->lock);
+    mutex_lock(&store->read_queue.lock);
+    const struct kv_read *next = store->read_queue.first;
+    struct kv_read *read = next != NULL && next->is_patient ? NULL : queue_pick(store, pin);
+    mutex_unlock(&store->read_queue.lock);
     return read;
 }
 
-/* Serves those who wait behind a patient read, unless the database is to be reopened: that waits
- * for the patient one, and they would wait for it. */
+/* Serves those who wait behind a patient read. */
 static void give_way(struct store *store, struct pin *pin)
 {
-    for (int i = 0; i < PATIENCE && pin_try(store, pin); i++) {
-        struct kv_read *read = queue_try(&store->read_queue);
-        if (read == NULL || read_view(read) != NULL)
-            unpin(store, pin);
+    for (int i = 0; i < PATIENCE; i++) {
+        struct kv_read *read = queue_try(store, pin);
         if (read == NULL)
             return;
         serve(store, pin, read);
@@ -367,12 +382,16 @@ static void *reader_run(void *arg)
 {
     struct reader *reader = arg;
     struct store *store = reader->store;
-    for (struct kv_read *read; (read = queue_take(&store->read_queue)) != NULL;) {
-        if (read_view(read) == NULL)
-            pin_wait(store, &reader->pin);
+    for (struct kv_read *read; (read = queue_take(store, &reader->pin)) != NULL;)
         serve(store, &reader->pin, read);
-    }
     return NULL;
+}
+
+void readers_wake(struct store *store)
+{
+    mutex_lock(&store->read_queue.lock);
+    pthread_cond_broadcast(&store->read_queue.is_filled);
+    mutex_unlock(&store->read_queue.lock);
 }
 
 bool readers_start(struct store *store)

@@ -136,7 +136,8 @@ void pin_unregister(struct store *store, struct pin *pin);
 
 /* Keeps the database as it is until unpin. False while it is being reopened. */
 MUST_CHECK bool pin_try(struct store *store, struct pin *pin);
-/* The same, waiting. */
+/* The same, waiting; not for reader threads, for the reopening may wait for what they have to read.
+ */
 void pin_wait(struct store *store, struct pin *pin);
 void unpin(struct store *store, struct pin *pin);
 
@@ -144,6 +145,8 @@ void unpin(struct store *store, struct pin *pin);
 
 MUST_CHECK bool readers_start(struct store *store);
 void readers_stop(struct store *store);
+/* What waits for the database to be reopened can be read. */
+void readers_wake(struct store *store);
 enum submit store_read(struct kv_lane *lane, struct kv_read *read);
 void store_load(struct kv *kv, struct kv_read *read);
 void lane_part_init(struct store_lane *lane);

@@ -6,6 +6,7 @@
 #include "protocol/ensure.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -344,6 +345,98 @@ static void a_full_disk_stops_writes_only_and_they_come_back_by_themselves(void 
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* ---- reopening beside reads ---- */
+
+enum { RANGE_RECORDS = 2000, POINTS = 2 * STORE_READERS };
+
+struct waiting_read {
+    struct kv_read read;
+    struct kv_record record;
+    char key[16];
+    size_t visited;
+    bool is_complete;
+};
+
+static void waiting_is_complete(struct kv_read *read)
+{
+    ((struct waiting_read *)read->owner)->is_complete = true;
+}
+
+static bool waiting_visit(struct kv_read *read, struct bytes key, struct bytes value)
+{
+    (void)key, (void)value;
+    ((struct waiting_read *)read->owner)->visited++;
+    return true;
+}
+
+static void begin_read(struct store_under_test *store, struct waiting_read *waiting)
+{
+    waiting->read.arena = &store->arena;
+    waiting->read.complete = waiting_is_complete;
+    waiting->read.owner = waiting;
+    assert_int_equal(store->ops->read(store->lane, &waiting->read), SUBMIT_PENDING);
+}
+
+static void begin_point(struct store_under_test *store, struct waiting_read *waiting, int i)
+{
+    *waiting = (struct waiting_read){.read = {.records = &waiting->record, .count = 1}};
+    record_name(waiting->key, i);
+    waiting->record.key = bytes_text(waiting->key);
+    begin_read(store, waiting);
+}
+
+static void put_range(struct store_under_test *store)
+{
+    char name[16];
+    for (int i = 0; i < RANGE_RECORDS; i++) {
+        record_name(name, i);
+        assert_int_equal(store_put(store, name, name), KV_DONE);
+    }
+}
+
+/* As the writer does after a write error; it has nothing else to do. */
+static void *reopen(void *arg)
+{
+    struct store *store = arg;
+    ensure(database_reopen(store, atomic_load(&store->readable)));
+    return NULL;
+}
+
+/* A range is begun, and needs a reader thread for its rest; before it in the queue come as many
+ * reads as would keep all of them waiting for the reopening, which waits for the range. */
+static void reopening_and_the_reads_that_it_waits_for_do_not_wait_for_each_other(void **state)
+{
+    (void)state;
+    struct store_under_test store;
+    store_set_up(&store, "memory:", SYNC_NONE, NULL, NULL);
+    struct store *opened = (struct store *)store.kv;
+    put_range(&store);
+    struct waiting_read range = {
+        .read = {.low = bytes_text("k"), .high = bytes_text("l"), .visit = waiting_visit}};
+    begin_read(&store, &range);
+
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, reopen, opened), 0);
+    while (!atomic_load(&opened->is_reopening))
+        sched_yield();
+    static struct waiting_read points[POINTS];
+    for (int i = 0; i < POINTS; i++)
+        begin_point(&store, &points[i], i);
+
+    assert_true(lane_loop_run_until(&store.loop, &range.is_complete));
+    assert_int_equal(range.read.status, STATUS_OK);
+    assert_int_equal(range.visited, RANGE_RECORDS);
+    assert_int_equal(atomic_load(&opened->reads.large), 1); /* it did go to a reader thread */
+    for (int i = 0; i < POINTS; i++) {
+        assert_true(lane_loop_run_until(&store.loop, &points[i].is_complete));
+        assert_int_equal(points[i].read.status, STATUS_OK);
+        assert_true(bytes_equal(points[i].record.value, points[i].record.key));
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(store_put(&store, "z", "z"), KV_DONE);
+    store_tear_down(&store);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "fill-the-disk") == 0) {
@@ -368,6 +461,7 @@ int main(int argc, char **argv)
                                         tear_down),
         cmocka_unit_test_setup_teardown(
             a_full_disk_stops_writes_only_and_they_come_back_by_themselves, set_up, tear_down),
+        cmocka_unit_test(reopening_and_the_reads_that_it_waits_for_do_not_wait_for_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
