@@ -1,6 +1,7 @@
 #include "cache/cache.h"
 
 #include "backend/batch.h"
+#include "cache/check.h"
 #include "cache/explain.h"
 #include "cache/fetch.h"
 #include "cache/item_cache.h"
@@ -287,7 +288,7 @@ enum submit lane_submit(struct cache_lane *lane, struct call *call)
         return batch_submit(&lane->lane, call);
     }
     if (operation == OPERATION_TRANSACT_GET_ITEMS)
-        return write_see(lane, call);
+        return check_transaction(lane, call);
     if (operation == OPERATION_PURGE)
         return purge_submit(lane, call);
     if (operation == OPERATION_EXPLAIN)

@@ -1,11 +1,10 @@
 #include "cache/fetch.h"
 
 #include "backend/expression/projection.h"
-
+#include "cache/check.h"
 #include "cache/refetch.h"
 #include "cache/room.h"
 #include "cache/shadow.h"
-#include "cache/write.h"
 #include "protocol/ensure.h"
 
 /* A request parked until another's fetch lands. In the call's arena. */
@@ -403,7 +402,7 @@ static void end(struct fetch *fetch)
     if (fetch->shadow.entry != NULL)
         shadow_compare(fetch->lane, call, fetch->probe, &fetch->shadow);
     else if (fetch->is_check)
-        write_check(fetch->lane, call, fetch->probe);
+        check_item(fetch->lane, call, fetch->probe);
     else if (fetch->probe != NULL)
         land(fetch);
     if (fetch->why != FETCH_AGAIN)

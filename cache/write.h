@@ -12,11 +12,6 @@ enum submit write_submit(struct cache_lane *lane, struct call *call);
 /* lane_env.intent of the lane below. arg: the lane */
 void write_intent(void *arg, struct call *call);
 
-/* After a consistent read of an item: if the cached entry shows another, it goes. */
-void write_check(struct cache_lane *lane, const struct call *call, const struct entry *probe);
-/* TransactGetItems: to the store, and the same for each item that it showed. */
-enum submit write_see(struct cache_lane *lane, struct call *call);
-
 /* As if the key were written, and done at once: nothing older than this moment is shown or kept.
  * touched  one key of a table. False without memory, and then nothing has happened. */
 MUST_CHECK bool write_forget(struct cache_lane *lane, struct arena *arena,
