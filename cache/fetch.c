@@ -29,7 +29,7 @@ struct fetch {
     enum verdict verdict;
     struct shard *shard;
     const struct entry *probe; /* NULL: not wanted */
-    bool is_check;             /* compare only */
+    const struct check *check; /* compare only; NULL: nothing to compare */
     struct shadow shadow;      /* of what is there, or empty */
     bool may_keep;
     uint32_t token;         /* of an item: its stripe's version at the start */
@@ -401,8 +401,8 @@ static void end(struct fetch *fetch)
         fetch->lane->now_us = fetch->call->now_us;
     if (fetch->shadow.entry != NULL)
         shadow_compare(fetch->lane, call, fetch->probe, &fetch->shadow);
-    else if (fetch->is_check)
-        check_item(fetch->lane, call, fetch->probe);
+    else if (fetch->check != NULL)
+        check_reply(fetch->lane, call, fetch->check);
     else if (fetch->probe != NULL)
         land(fetch);
     if (fetch->why != FETCH_AGAIN)
@@ -485,7 +485,7 @@ enum submit fetch_shared(struct cache_lane *lane, struct call *call, const struc
     enum entry_kind kind = entry_kind(probe);
     struct rule_fit fit = fit_of(lane, call);
     if (!rules_may_keep(cache_rules(lane->cache), &fit, kind))
-        return why == FETCH_AGAIN ? SUBMIT_DONE : fetch_alone(lane, call, NULL, MISS_OFF);
+        return why == FETCH_AGAIN ? SUBMIT_DONE : fetch_alone(lane, call, MISS_OFF);
     struct fetch *fetch = fetch_make(lane, call, VERDICT_MISS, probe);
     if (fetch != NULL)
         set_fit(fetch, &fit);
@@ -522,9 +522,11 @@ static enum submit pass_by(struct cache_lane *lane, struct call *call, const str
     if (fetch != NULL)
         set_fit(fetch, &fit);
     lane_section_end(lane);
-    if (fetch == NULL)
+    bool is_checked = fetch != NULL && call->request.is_consistent;
+    if (is_checked)
+        fetch->check = check_make(lane->cache, call->arena, &call->request);
+    if (fetch == NULL || (is_checked && fetch->check == NULL))
         return call_fail(call, STATUS_NO_MEMORY);
-    fetch->is_check = probe != NULL;
     fetch->shadow = *shadow;
     fetch->reason = reason;
     if (shadow->entry != NULL)
@@ -540,11 +542,10 @@ static enum submit pass_by(struct cache_lane *lane, struct call *call, const str
     return submit;
 }
 
-enum submit fetch_alone(struct cache_lane *lane, struct call *call, const struct entry *probe,
-                        enum miss_reason reason)
+enum submit fetch_alone(struct cache_lane *lane, struct call *call, enum miss_reason reason)
 {
     static const struct shadow none = {.entry = NULL};
-    return pass_by(lane, call, probe, &none, reason);
+    return pass_by(lane, call, NULL, &none, reason);
 }
 
 enum submit fetch_beside(struct cache_lane *lane, struct call *call, const struct entry *probe,

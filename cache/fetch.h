@@ -18,11 +18,10 @@ enum fetch_why { FETCH_MISSING, FETCH_EXPIRED, FETCH_AGAIN };
 enum submit fetch_shared(struct cache_lane *lane, struct call *call, const struct entry *probe,
                          const struct partition_ref *partition, enum fetch_why why);
 
-/* Past the cache: nothing is joined or kept.
- * probe   of an item whose entry goes if the store's answer shows another one; or NULL
+/* Past the cache: nothing is joined or kept. What a consistent read shows is held against what is
+ * cached.
  * reason  to be counted */
-enum submit fetch_alone(struct cache_lane *lane, struct call *call, const struct entry *probe,
-                        enum miss_reason reason);
+enum submit fetch_alone(struct cache_lane *lane, struct call *call, enum miss_reason reason);
 
 /* The same, for the shadow of a policy: `entry`, of that probe, is compared with the answer. In a
  * section. */

@@ -78,7 +78,7 @@ enum submit item_get(struct cache_lane *lane, struct call *call)
     lane_section(lane);
     const struct rules *rules = cache_rules(lane->cache);
     if (UNLIKELY(request->is_consistent))
-        return fetch_alone(lane, call, probe, MISS_CONSISTENT);
+        return fetch_alone(lane, call, MISS_CONSISTENT);
     struct entry *entry;
     while (LIKELY((entry = index_get(&lane->cache->index, probe)) != NULL)) {
         if (LIKELY(hit(lane, call, rules, entry)))

@@ -193,7 +193,7 @@ struct entry *page_tree_find(const struct page_tree *tree, struct memory *memory
     while (slot != NOWHERE) {
         const struct page_place *place = &tree->places[slot];
         struct key_interval interval = interval_at(tree, memory, slot);
-        if (key_interval_holds(&interval, sort))
+        if (!bytes_given(sort) || key_interval_holds(&interval, sort))
             return memory_at(memory, place->page);
         uint32_t left = place->left;
         bool is_left = false;

@@ -36,6 +36,6 @@ void page_tree_moved(struct page_tree *tree, struct memory *memory, const struct
                      const struct entry *copy, uint32_t slot);
 /* How many pages hold the key. */
 uint32_t page_tree_count(const struct page_tree *tree, struct memory *memory, struct bytes sort);
-/* Any page whose interval holds the key, or NULL. */
+/* Any page whose interval holds the key, or NULL. sort  not given: any page */
 struct entry *page_tree_find(const struct page_tree *tree, struct memory *memory,
                              struct bytes sort);

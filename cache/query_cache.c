@@ -124,7 +124,7 @@ enum submit query_get(struct cache_lane *lane, struct call *call)
     const struct rules *rules = cache_rules(lane->cache);
     if (UNLIKELY(request->is_consistent || !rules->keeps_pages ||
                  request->page_form.size > FORM_MAX))
-        return fetch_alone(lane, call, NULL, why_alone(request, rules));
+        return fetch_alone(lane, call, why_alone(request, rules));
     struct partition_ref partition;
     const struct entry *probe = NULL;
     if (partition_ref_make(lane->cache, call->arena, request_range_id(request),

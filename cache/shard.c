@@ -199,7 +199,7 @@ uint32_t shard_touch_node(struct shard *shard, struct reclaimer *reclaimer, stru
         removed++;
     }
     for (struct loading *loading = node->loadings; loading != NULL; loading = loading->next)
-        if (key_interval_holds(&loading->interval, sort))
+        if (!bytes_given(sort) || key_interval_holds(&loading->interval, sort))
             mark_dirty(shard, loading);
     node->holds--;
     node_drop_if_idle(&shard->nodes, node);

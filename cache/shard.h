@@ -90,7 +90,7 @@ unsigned shard_why_missing(const struct shard *shard, enum entry_kind kind, uint
     REQUIRES(shard->lock);
 
 /* A written key: removes the pages of the node whose interval holds it, marks those being loaded.
- */
+ * sort  not given: all of them */
 uint32_t shard_touch_node(struct shard *shard, struct reclaimer *reclaimer, struct node *node,
                           struct bytes sort, enum shard_reason reason) REQUIRES(shard->lock);
 /* Everything may be written: nothing being fetched is kept or joined. */

@@ -195,7 +195,8 @@ static enum operation operation_at(size_t i)
         {"get", OPERATION_GET_ITEM}, {"reads", OPERATION_GET_ITEM},
         {"put", OPERATION_PUT_ITEM}, {"delete", OPERATION_DELETE_ITEM},
         {"query", OPERATION_QUERY},  {"drop", OPERATION_DELETE_TABLE},
-        {"purge", OPERATION_PURGE},
+        {"purge", OPERATION_PURGE},  {"queries", OPERATION_QUERY},
+        {"scan", OPERATION_SCAN},    {"scans", OPERATION_SCAN},
     };
     for (size_t w = 0; w < sizeof words / sizeof *words; w++)
         if (is_word(i, words[w].word))
@@ -203,7 +204,7 @@ static enum operation operation_at(size_t i)
     fail("no operation '%s'", word(i));
 }
 
-/* "x", "x 3..5", then "limit 2", "backward" */
+/* "x", "x 3..5", then "limit 2", "backward", "showing v" */
 static void fill_query(struct client *client, size_t at)
 {
     struct request *request = &client->call.call.request;
@@ -227,6 +228,10 @@ static void fill_query(struct client *client, size_t at)
         at += 2;
     }
     request->is_backward = is_word(at, "backward");
+    at += request->is_backward;
+    if (is_word(at, "showing"))
+        request->projection =
+            arena_copy(&scenario.helper.arena, bytes_text(word(at + 1))); /* outlives the line */
 }
 
 /* Nothing: the table; "7" or "x/3": an item; "x/" and a star: a partition */
@@ -256,14 +261,14 @@ static void client_asks(struct client *client, size_t at)
     const char *table = (const char *)table_of(word(at + 1))->name.data; /* outlives the line */
     session_call_init(&client->call, operation, table);
     struct request *request = &client->call.call.request;
-    request->is_consistent = is_word(at, "reads");
+    request->is_consistent = is_word(at, "reads") || is_word(at, "queries") || is_word(at, "scans");
     if (operation == OPERATION_QUERY)
         fill_query(client, at + 2);
     else if (operation == OPERATION_PURGE)
         fill_purge(client, table, at + 2);
     else if (operation == OPERATION_PUT_ITEM)
         request->item = item_of(table, word(at + 2));
-    else if (operation != OPERATION_DELETE_TABLE)
+    else if (operation != OPERATION_DELETE_TABLE && operation != OPERATION_SCAN)
         request->key = item_of(table, word(at + 2));
     for (size_t i = at; i + 1 < scenario.word_count; i++)
         if (is_word(i, "within"))
@@ -367,7 +372,7 @@ static struct fake_call *held_at(size_t at)
     if (operation == OPERATION_QUERY) {
         strcat(name, "/-");
         key = item_key_partition(key_of(table, name));
-    } else if (operation != OPERATION_DELETE_TABLE) {
+    } else if (operation != OPERATION_DELETE_TABLE && operation != OPERATION_SCAN) {
         key = key_of(table, name).bytes;
     }
     /* The latest of several is named so, else the oldest is meant. */
@@ -427,6 +432,7 @@ static void backend_answers(void)
     while (at < scenario.word_count && word(at)[strlen(word(at)) - 1] != ':')
         at++;
     at++;
+    scenario.words[3][strcspn(table, ":")] = '\0';
     forget_expected(held->call);
     if (is_word(at, "page"))
         answer_page(held, table, at);

@@ -662,6 +662,85 @@ static void what_redis_refuses_is_told_and_not_remembered(void **state)
     cache->ops->close(&cache);
 }
 
+/* ---- others who write, too ---- */
+
+static const char indexed_table[] =
+    "{'TableName': 'Shared', 'BillingMode': 'PAY_PER_REQUEST', 'KeySchema': [{'AttributeName': "
+    "'p', 'KeyType': 'HASH'}, {'AttributeName': 's', 'KeyType': 'RANGE'}], "
+    "'LocalSecondaryIndexes': [{'IndexName': 'ByA', 'Projection': {'ProjectionType': 'ALL'}, "
+    "'KeySchema': [{'AttributeName': 'p', 'KeyType': 'HASH'}, {'AttributeName': 'a', 'KeyType': "
+    "'RANGE'}]}], 'AttributeDefinitions': [{'AttributeName': 'p', 'AttributeType': 'S'}, "
+    "{'AttributeName': 's', 'AttributeType': 'S'}, {'AttributeName': 'a', 'AttributeType': 'N'}]}";
+
+static void create_indexed(struct session *session)
+{
+    struct session_call call;
+    session_call_init(&call, OPERATION_CREATE_TABLE, NULL);
+    call.call.request.definition = session_plain(session, indexed_table);
+    session_run(session, &call);
+    assert_int_equal(call.call.reply.status, STATUS_OK);
+    session_call_deinit(&call);
+}
+
+/* How many items the partition shows, in the index (or NULL), and how they came. */
+static uint32_t query(struct session *session, const char *index, bool is_consistent,
+                      enum verdict verdict)
+{
+    struct session_call call;
+    session_call_init(&call, OPERATION_QUERY, "Shared");
+    struct request *request = &call.call.request;
+    request->key_condition.text = bytes_text("p = :p");
+    request->key_condition.values = session_item(session, "{':p': {'S': 'x'}}");
+    request->index_name = text(index);
+    request->is_consistent = is_consistent;
+    session_run(session, &call);
+    assert_int_equal(call.call.reply.status, STATUS_OK);
+    assert_int_equal(call.call.reply.verdict, verdict);
+    uint32_t count = call.call.reply.count;
+    session_call_deinit(&call);
+    return count;
+}
+
+static void a_consistent_query_finds_what_others_have_written(void **state)
+{
+    (void)state;
+    struct backend *engine, *cache, *other;
+    struct session session, others;
+    struct error error;
+    struct cache_options options = {.memory_bytes = 8 << 20,
+                                    .threads = 1,
+                                    .waiters_max = 10,
+                                    .policies.fallback = {.is_enabled = true,
+                                                          .item_ttl_ms = 1000,
+                                                          .query_ttl_ms = 1000,
+                                                          .negative_ttl_max_ms = 1000}};
+    assert_int_equal(open_engine(redis.url, &engine, &error), STATUS_OK);
+    assert_int_equal(cache_open(&options, &engine, &cache, &error), STATUS_OK);
+    session_open(&session, cache);
+    create_indexed(&session);
+    assert_int_equal(open_engine(redis.url, &other, &error), STATUS_OK);
+    session_open(&others, other);
+
+    const char *item = "{'p': {'S': 'x'}, 's': {'S': '1'}, 'a': {'N': '1'}}";
+    const char *key_json = "{'p': {'S': 'x'}, 's': {'S': '1'}}";
+    assert_int_equal(session_put(&session, "Shared", item).status, STATUS_OK);
+    assert_int_equal(query(&session, NULL, false, VERDICT_MISS), 1);
+    assert_int_equal(query(&session, "ByA", false, VERDICT_MISS), 1);
+    assert_int_equal(query(&session, "ByA", true, VERDICT_BYPASS), 1);
+    assert_int_equal(session_delete(&others, "Shared", key_json).status, STATUS_OK);
+    assert_int_equal(query(&session, "ByA", false, VERDICT_HIT), 1); /* until the TTL ends */
+    assert_int_equal(session_get(&session, "Shared", key_json).count, 1);
+    assert_int_equal(query(&session, "ByA", true, VERDICT_BYPASS), 0);
+    assert_int_equal(query(&session, "ByA", false, VERDICT_MISS), 0);
+    assert_int_equal(query(&session, NULL, false, VERDICT_MISS), 0);
+    assert_int_equal(session_get(&session, "Shared", key_json).count, 0);
+
+    session_close(&others);
+    session_close(&session);
+    other->ops->close(&other);
+    cache->ops->close(&cache);
+}
+
 static void a_store_that_is_not_there_says_so(void **state)
 {
     (void)state;
@@ -707,6 +786,7 @@ int main(void)
         TEST(no_update_of_many_lanes_is_lost),
         TEST(a_deleted_table_leaves_nothing_behind),
         TEST(what_redis_refuses_is_told_and_not_remembered),
+        TEST(a_consistent_query_finds_what_others_have_written),
         cmocka_unit_test(a_store_that_is_not_there_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
