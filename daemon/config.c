@@ -117,6 +117,8 @@ static int read_pair(void *user, const char *section, const char *name, const ch
     struct file_source *file = user;
     struct source *source = file->source;
     char where[512];
+    if (file->is_wrong)
+        return 0; /* inih goes on; the first mistake is told */
     (void)snprintf(where, sizeof where, "%s:%d", file->path, file->line);
     if (policy_section_is(section)) {
         file->is_wrong = !policy_section_read(&source->config->policies, section, name, value,
@@ -306,7 +308,7 @@ void config_help(FILE *out)
         for (char *at = flag; *at != '\0'; at++)
             *at = *at == '_' ? '-' : *at;
         (void)fprintf(out, "  %-26s%s %s\n  %26s  default: %s\n", flag, row->can_reload ? "*" : " ",
-                      row->help, "", row->fallback);
+                      row->help, "", row->fallback[0] == '\0' ? "none" : row->fallback);
     }
     policy_help(out);
 }

@@ -358,6 +358,8 @@ static void a_mistake_in_a_policy_names_section_and_setting(void **state)
     assert_refused(read_file("[policy \"o\"]\ntable=a\n[policy \"p\"]\ntable=b\n"
                              "[policy \"o\"]\ntable=c\n"),
                    ":6: policy \"o\": table: is given twice");
+    assert_refused(read_file("[policy \"o\"]\nshadow=maybe\n[policy \"p\"]\ntable=b\ncache=x\n"),
+                   ":2: policy \"o\": shadow: got \"maybe\""); /* the first one, whatever follows */
     assert_refused(read_file("[policy \"o\"]\ntype_attribute=T\n"),
                    "policy \"o\": type_attribute: without type");
     assert_refused(read_file("[policy \"o\"]\ntype=T\nindex=I\n"), "policy \"o\": type: items");
