@@ -6,7 +6,7 @@
 #include "protocol/encoding/msgpack.h"
 #include "protocol/ensure.h"
 
-enum { MEMBERS_MAX = 16 };
+enum { MEMBERS_MAX = 20 };
 
 /* A map that is being written. */
 struct told {
@@ -40,6 +40,23 @@ static void add_number(struct told *told, const char *name, uint64_t number)
 static void add_truth(struct told *told, const char *name, bool truth)
 {
     add(told, name, VALUE_BOOL)->truth = truth;
+}
+
+/* The partition key itself, as the client wrote it, beside its ordered bytes. False: no memory. */
+static bool add_partition_key(struct told *told, const struct request *part, struct arena *arena)
+{
+    const struct key_schema *key = part->index != NULL ? &part->index->key : &part->table->key;
+    struct bytes contents;
+    struct number number;
+    size_t used;
+    if (!key_part_read(part->range.partition, key->partition.type, key_schema_is_last(key, false),
+                       arena, &contents, &used))
+        return false;
+    if (key->partition.type != VALUE_N)
+        add(told, "PartitionKey", key->partition.type)->bytes = contents;
+    else if (number_from_ordered(contents, &number, &used))
+        add(told, "PartitionKey", VALUE_N)->number = number;
+    return true;
 }
 
 /* ---- reads ---- */
@@ -126,8 +143,11 @@ static bool tell_page(struct told *told, struct cache_lane *lane, const struct c
     add_text(told, "DroppedBy",
              is_scan ? BYTES_LITERAL("a write of any key whose position lies from Low to High")
                      : BYTES_LITERAL("a write in this partition of a sort key from Low to High"));
-    if (!is_scan)
+    if (!is_scan) {
         add_bytes(told, "Partition", part->range.partition);
+        if (!add_partition_key(told, part, call->arena))
+            return false;
+    }
     add_bytes(told, "Low", part->range.interval.low);
     if (bytes_given(part->range.interval.high))
         add_bytes(told, "High", part->range.interval.high);

@@ -34,6 +34,16 @@ static void print_bytes(const struct mudax_value *value)
     (void)putchar('"');
 }
 
+/* A partition key as it was written: a number plain, the others between quotes. */
+static void print_partition_key(const struct mudax_value *value)
+{
+    char number[MUDAX_NUMBER_TEXT];
+    if (mudax_type(value) == MUDAX_N)
+        (void)fputs(mudax_number_text(value, number), stdout);
+    else
+        print_bytes(value);
+}
+
 static const char *time_text(const struct mudax_value *ms, char out[24])
 {
     int64_t count = 0;
@@ -99,11 +109,17 @@ static void print_reason(const struct mudax_value *because)
     (void)printf("%s%s\n", text == NULL ? "" : ": ", text == NULL ? "" : text);
 }
 
-static void print_interval(const struct mudax_value *low, const struct mudax_value *high)
+static bool is_everything(const struct mudax_value *told)
 {
     size_t size;
-    (void)mudax_text(low, &size);
-    if (size == 0 && high == NULL) {
+    (void)mudax_text(mudax_get(told, "Low"), &size);
+    return size == 0 && mudax_get(told, "High") == NULL;
+}
+
+static void print_interval(const struct mudax_value *told)
+{
+    const struct mudax_value *low = mudax_get(told, "Low"), *high = mudax_get(told, "High");
+    if (is_everything(told)) {
         (void)puts("all");
         return;
     }
@@ -129,11 +145,36 @@ static void print_key(const struct mudax_value *told)
         return;
     if (mudax_get(told, "Partition") != NULL) {
         begin_line("partition");
-        print_bytes(mudax_get(told, "Partition"));
+        print_partition_key(mudax_get(told, "PartitionKey"));
         (void)putchar('\n');
     }
     begin_line("interval");
-    print_interval(mudax_get(told, "Low"), mudax_get(told, "High"));
+    print_interval(told);
+}
+
+static void print_policy(const struct mudax_value *told)
+{
+    begin_line("policy");
+    print_text(mudax_get(told, "Policy"));
+    (void)puts(mudax_truth(mudax_get(told, "Shadow")) ? ", a shadow: the store answers" : "");
+}
+
+/* The daemon speaks of Low and High, which are the interval's line here. */
+static void print_dropped_by(const struct mudax_value *told)
+{
+    bool is_all = is_everything(told);
+    begin_line("dropped by");
+    if (is_text(mudax_get(told, "Kind"), "item"))
+        print_text(mudax_get(told, "DroppedBy"));
+    else if (mudax_get(told, "Partition") == NULL)
+        (void)fputs(is_all ? "any write of the table or index"
+                           : "a write of any key whose position lies in the interval",
+                    stdout);
+    else
+        (void)fputs(is_all ? "any write in this partition"
+                           : "a write in this partition of a sort key in the interval",
+                    stdout);
+    (void)putchar('\n');
 }
 
 static void print_cached(const struct mudax_value *told)
@@ -157,6 +198,7 @@ static void print_cached(const struct mudax_value *told)
 
 static void print_read(const struct mudax_value *told)
 {
+    print_policy(told);
     if (!mudax_truth(mudax_get(told, "Cacheable"))) {
         begin_line("cached");
         (void)fputs("never, ", stdout);
@@ -165,9 +207,7 @@ static void print_read(const struct mudax_value *told)
     }
     print_key(told);
     print_cached(told);
-    begin_line("dropped by");
-    print_text(mudax_get(told, "DroppedBy"));
-    (void)putchar('\n');
+    print_dropped_by(told);
 }
 
 static void print_write(const struct mudax_value *told)
