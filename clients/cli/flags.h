@@ -52,6 +52,7 @@ enum flag {
     FLAG_DEFINITION,
     FLAG_OUTPUT,
     FLAG_ONCE,
+    FLAG_ONLY,
     FLAG_WRITE,
     FLAG_BY,
     FLAG_ITEMS,

@@ -8,6 +8,7 @@
 #include "clients/cli/parts.h"
 #include "clients/cli/pay.h"
 #include "clients/cli/scan.h"
+#include "clients/cli/stats.h"
 #include "clients/cli/top.h"
 
 #include <stdio.h>
@@ -60,6 +61,7 @@ static int run_import(struct mudax *db, const struct arguments *arguments);
 static int run_export(struct mudax *db, const struct arguments *arguments);
 static int run_top(struct mudax *db, const struct arguments *arguments);
 static int run_pay(struct mudax *db, const struct arguments *arguments);
+static int run_stats(struct mudax *db, const struct arguments *arguments);
 static int run_explain(struct mudax *db, const struct arguments *arguments);
 static int run_heat(struct mudax *db, const struct arguments *arguments);
 
@@ -116,7 +118,7 @@ static const struct verb verbs[] = {
     {"describe-heat", "DescribeHeat",
      "partitions of a table and of its indexes, and what they bear", MUDAX_DESCRIBE_HEAT, TABLE,
      INPUT, .print = print_description},
-    {"stats", "Stats", "figures of the daemon", MUDAX_STATS, .print = print_description},
+    {"stats", "Stats", "figures of the daemon", 0, 0, FLAG_BIT(FLAG_ONLY), .run = run_stats},
     {"purge", "Purge",
      "forget what is cached: of a key, a partition (--partition-key), an index, a table; all of it",
      MUDAX_PURGE, 0,
@@ -472,6 +474,11 @@ static int run_heat(struct mudax *db, const struct arguments *arguments)
 static int run_top(struct mudax *db, const struct arguments *arguments)
 {
     return top(db, arguments->of[FLAG_ONCE].truth);
+}
+
+static int run_stats(struct mudax *db, const struct arguments *arguments)
+{
+    return stats(db, arguments->of[FLAG_ONLY].text);
 }
 
 static int run_pay(struct mudax *db, const struct arguments *arguments)

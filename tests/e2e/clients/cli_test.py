@@ -458,6 +458,10 @@ class CommandLine(unittest.TestCase):
         figures = self.json("stats")
         self.assertTrue(figures)
         self.assertTrue(all(isinstance(value, (int, float)) for value in figures.values()))
+        self.assertFalse([name for name in figures if "_bucket{" in name])
+        asked = self.json("stats", "--only", "request_duration_seconds_b")
+        self.assertTrue(asked and all(name.startswith("request_duration_seconds_bucket{") for name in asked))
+        self.assertEqual(self.json("stats", "--only", "no_such_figure"), {})
 
     def test_top_tells_the_purges_of_keys_partitions_and_tables(self):
         self.mudax("create-table", "--table-name", "purged", "--billing-mode", "PAY_PER_REQUEST",
@@ -510,13 +514,15 @@ class CommandLine(unittest.TestCase):
         self.mudax("query", *query)
         told = self.lines(*query)
         self.assertEqual((told["request"], told["cached"][:4]), ("Query of explained", "yes,"))
-        self.assertRegex(told["partition"], '^"a')
+        self.assertEqual((told["partition"], told["policy"]), ('"a"', "default"))
+        self.assertEqual(told["dropped by"], "a write in this partition of a sort key in the interval")
         self.assertRegex(told["interval"], "^from .* to below ")
         self.assertNotEqual(self.lines(*query, "--no-scan-index-forward")["cached"][:4], "yes,")
         plain = self.json("explain", *query, "--json")
         self.assertEqual((plain["Kind"], plain["Cacheable"], plain["Cached"]), ("page", True, True))
         self.mudax("scan", *table)
         self.assertEqual(self.lines(*table)["interval"], "all")
+        self.assertEqual(self.lines(*table)["dropped by"], "any write of the table or index")
         self.assertRegex(self.lines(*table)["cached"], "^yes, ")
         self.assertRegex(self.lines(*table, "--write", *key)["would drop"], "^1 items and 2 pages of the table")
         other = ("--key", '{"p": {"S": "a"}, "s": {"N": "7"}}')
