@@ -173,6 +173,10 @@ static void on_purge(struct evhttp_request *request, void *arg)
         answer(request, 405, "text/plain", "POST /purge");
     } else if (is_browser) {
         answer(request, 403, "text/plain", "not from a page of another origin");
+    } else if (evbuffer_get_length(evhttp_request_get_input_buffer(request)) != 0) {
+        /* Passed over it would be a purge of everything. */
+        answer(request, 400, "text/plain",
+               "no body, please: POST /purge?table=NAME&index=NAME&key=JSON");
     } else if (evhttp_parse_query_str(text == NULL ? "" : text, &query) != 0) {
         answer(request, 400, "text/plain", "that is no query string");
     } else {

@@ -52,9 +52,10 @@ class Outside(unittest.TestCase):
             time.sleep(0.01)
         self.fail(f"no {text} in\n{self.log()}")
 
-    def page(self, path, method="GET", **headers):
+    def page(self, path, method="GET", body=None, **headers):
         port = re.search(r'url="admin://127.0.0.1:0" port=(\d+)', self.log()).group(1)
-        request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method, headers=headers)
+        request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method, headers=headers,
+                                         data=body and body.encode())
         try:
             with urllib.request.urlopen(request, timeout=10) as answer:
                 return answer.status, answer.read().decode()
@@ -196,6 +197,9 @@ class Serving(Outside):
         self.assertEqual(self.page("/purge", "POST"), (200, '{"Items":0,"Pages":0}\n'))
         self.assertEqual(self.page("/purge")[0], 405)
         self.assertEqual(self.page("/purge", "POST", Origin="http://example.com")[0], 403)
+        self.get(client, "o1")
+        self.assertEqual(self.page("/purge", "POST", body='{"TableName": "Shop"}')[0], 400)
+        self.assertEqual(self.get(client, "o1")[1], "hit")
         for wrong in ("tables=Shop", "table=None", "key=" + key, "table=Shop&index=none", "table=Shop&key=x"):
             self.assertEqual(self.page("/purge?" + wrong, "POST")[0], 400, wrong)
         self.assertIn('mudax_cache_purged_total{kind="item"} 12\n', self.page("/metrics")[1])
