@@ -19,6 +19,8 @@ static bool print_hot(const struct mudax_value *figures)
     if (keys == NULL)
         return false;
     (void)printf("%10s %6s  %-6s %-20s %s\n", "REQUESTS/S", "HITS", "KIND", "TABLE", "KEY");
+    if (count == 0)
+        (void)puts("         - none in sight yet: one read in 64 is looked at");
     for (size_t i = 0; i < count && i < ROWS; i++) {
         double percent = keys[i].requests > 0 ? 100 * keys[i].hits / keys[i].requests : 0;
         (void)printf("%10.0f %5.0f%%  %-6s %-20s %s\n", keys[i].requests, percent, keys[i].kind,
