@@ -9,6 +9,7 @@ cd "$(dirname "$0")"
 state=build/quickstart
 bin=build/release
 url=mudax://127.0.0.1:8110
+http=http://127.0.0.1:8000
 far_url=mudax://127.0.0.1:8120
 model=tests/support/models/an-online-shop.json
 
@@ -108,7 +109,13 @@ tour() { # URL
 stop_daemon "$state/mudaxd.pid"
 stop_daemon "$state/far.pid"
 echo "starting mudaxd on loopback, data in $state/data"
-start_daemon mudaxd "$url" --listen "$url" --listen admin://127.0.0.1:8112 --store "rocksdb:$state/data"
+listen=(--listen "$url" --listen admin://127.0.0.1:8112)
+if (: <>/dev/tcp/127.0.0.1/8000) 2>/dev/null; then
+    echo "port 8000 is taken: DynamoDB's API is left out"
+else
+    listen+=(--listen "$http")
+fi
+start_daemon mudaxd "$url" "${listen[@]}" --store "rocksdb:$state/data"
 mudax import "$model" --url "$url"
 switch_cache_on mudaxd
 echo "from the embedded store:"
@@ -128,5 +135,7 @@ mudaxd runs in the background (process $(cat "$state/mudaxd.pid"), log $state/mu
       --expression-attribute-values '$customer' --verdict
   $bin/clients/cli/mudax stats
   curl -s http://127.0.0.1:8112/metrics
+  AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any \\
+      aws dynamodb scan --table-name OnlineShop --region local --endpoint-url $http
   ./quickstart.sh --stop
 EOF
