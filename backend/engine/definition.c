@@ -218,6 +218,16 @@ static void add_billing(struct tree_members *description, const struct value *gi
     tree_add(description, "BillingModeSummary", tree_of_members(billing));
 }
 
+static void add_class(struct tree_members *description, const struct value *given,
+                      struct tree_members *class)
+{
+    const struct value *name = tree_member(given, "TableClass");
+    if (name == NULL)
+        return;
+    tree_add(class, "TableClass", *name);
+    tree_add(description, "TableClassSummary", tree_of_members(class));
+}
+
 struct bytes definition_describe(const struct definition *definition, const char *member,
                                  const char *table_status, const struct partition_totals *totals,
                                  struct arena *arena)
@@ -233,7 +243,7 @@ struct bytes definition_describe(const struct definition *definition, const char
                             (int)table->name.size, (const char *)table->name.data);
     int id_size = snprintf(id, sizeof id, "00000000-0000-0000-0000-%012x", table->id);
     struct tree_members description = {.count = 0}, throughput = {.count = 0},
-                        billing = {.count = 0};
+                        billing = {.count = 0}, class = {.count = 0};
     tree_add(&description, "TableName", tree_of_text(table->name));
     tree_add(&description, "TableId", tree_of_text(bytes_of(id, (size_t)id_size)));
     tree_add(&description, "TableArn", tree_of_text(bytes_of(arn, (size_t)arn_size)));
@@ -248,9 +258,9 @@ struct bytes definition_describe(const struct definition *definition, const char
     if (!definition_indexes_describe(definition, &given, totals + 1, arena, &description))
         return BYTES_NONE;
     add_billing(&description, &given, &throughput, &billing);
-    if (definition->is_protected)
-        tree_add(&description, "DeletionProtectionEnabled",
-                 (struct value){.type = VALUE_BOOL, .truth = true});
+    add_class(&description, &given, &class);
+    tree_add(&description, "DeletionProtectionEnabled",
+             (struct value){.type = VALUE_BOOL, .truth = definition->is_protected});
     struct tree_members body = {.count = 0};
     tree_add(&body, member, tree_of_members(&description));
     struct value tree = tree_of_members(&body);

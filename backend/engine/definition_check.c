@@ -123,6 +123,21 @@ enum status definition_check_keys(const struct value *definitions, const struct 
     return STATUS_OK;
 }
 
+enum status definition_check_class(const struct value *request, struct error *error)
+{
+    struct bytes class = tree_text(request, "TableClass");
+    if (tree_member(request, "TableClass") == NULL ||
+        bytes_equal(class, BYTES_LITERAL("STANDARD")) ||
+        bytes_equal(class, BYTES_LITERAL("STANDARD_INFREQUENT_ACCESS")))
+        return STATUS_OK;
+    return error_set(error, STATUS_VALIDATION,
+                     "1 validation error detected: Value '%.*s' at 'tableClass' failed to satisfy "
+                     "constraint: Member must satisfy enum value set: [STANDARD, "
+                     "STANDARD_INFREQUENT_ACCESS]",
+                     (int)(class.size < 32 ? class.size : 32),
+                     bytes_given(class) ? (const char *)class.data : "");
+}
+
 enum status definition_check_billing(const struct value *request, struct error *error)
 {
     struct bytes mode = tree_text(request, "BillingMode");
@@ -176,6 +191,8 @@ static enum status check_request(const struct value *request, struct error *erro
         status = definition_check_keys(definitions, keys, error);
     if (status == STATUS_OK)
         status = definition_check_billing(request, error);
+    if (status == STATUS_OK)
+        status = definition_check_class(request, error);
     if (status == STATUS_OK)
         status = tags_check(tree_member(request, "Tags"), error);
     return status == STATUS_OK ? definition_indexes_check(request, error) : status;

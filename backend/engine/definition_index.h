@@ -19,6 +19,8 @@ MUST_CHECK enum status definition_check_keys(const struct value *definitions,
 
 /* BillingMode and ProvisionedThroughput, of a request or a description. */
 MUST_CHECK enum status definition_check_billing(const struct value *request, struct error *error);
+/* TableClass, likewise. */
+MUST_CHECK enum status definition_check_class(const struct value *request, struct error *error);
 
 /* ---- definition_index.c ---- */
 

@@ -361,6 +361,8 @@ static enum status update_table(struct draft *draft, const struct value *request
                            "or ReplicaUpdates is required");
     if (status == STATUS_OK)
         status = definition_check_billing(&description, draft->error);
+    if (status == STATUS_OK)
+        status = definition_check_class(&description, draft->error);
     return status == STATUS_OK ? definition_indexes_check(&description, draft->error) : status;
 }
 
