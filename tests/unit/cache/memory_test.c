@@ -28,6 +28,28 @@ static void slot_is_close_to_what_was_asked_for(void **state)
     }
 }
 
+/* The largest cache is mapped and addressed to its end, without the memory for it. */
+static void handles_reach_to_the_end_of_the_largest_mapping(void **state)
+{
+    (void)state;
+    struct memory memory;
+    if (!memory_open(&memory, MEMORY_MAPPING_MAX, 0))
+        skip(); /* a system that promises no more than it has */
+    assert_int_equal(memory.mapping_size, MEMORY_MAPPING_MAX);
+    size_t places[] = {0, memory.mapping_size / 2,
+                       memory.mapping_size - memory_slot_size(&memory, 1)};
+    uint32_t before = 0;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        uint8_t *slot = memory.base + places[i];
+        uint32_t handle = memory_handle(&memory, slot);
+        assert_true(handle > before);
+        assert_ptr_equal(memory_at(&memory, handle), slot);
+        *slot = (uint8_t)(i + 1);
+        before = handle;
+    }
+    memory_close(&memory);
+}
+
 static void handles_lead_back_to_slots(void **state)
 {
     (void)state;
@@ -193,6 +215,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slot_is_close_to_what_was_asked_for),
+        cmocka_unit_test(handles_reach_to_the_end_of_the_largest_mapping),
         cmocka_unit_test(handles_lead_back_to_slots),
         cmocka_unit_test(slots_do_not_overlap_and_come_back),
         cmocka_unit_test(budget_holds_for_slots_and_heap_together),
