@@ -28,27 +28,28 @@ struct batch {
 
 /* ---- checking ---- */
 
-enum status parts_bind(struct lane *lane, struct call *call)
+enum status part_bind(struct lane *lane, struct call *call, struct request *part)
+{
+    struct error *error = &call->reply.error;
+    const struct table *table = lane->ops->table(lane, part->table_name);
+    if (table == NULL) {
+        enum status status = table_name_check(part->table_name, error);
+        return status != STATUS_OK
+                   ? status
+                   : error_set(error, STATUS_RESOURCE_NOT_FOUND, "Requested resource not found");
+    }
+    if (part->table != table)
+        part->table = NULL;
+    return request_bind(part, table, call->arena, error);
+}
+
+static enum status bind_parts(struct lane *lane, struct call *call)
 {
     struct request *request = &call->request;
-    struct error *error = &call->reply.error;
-    for (size_t i = 0; i < request->part_count; i++) {
-        struct request *part = &request->parts[i];
-        const struct table *table = lane->ops->table(lane, part->table_name);
-        enum status status = STATUS_OK;
-        if (table == NULL) {
-            status = table_name_check(part->table_name, error);
-            return status != STATUS_OK ? status
-                                       : error_set(error, STATUS_RESOURCE_NOT_FOUND,
-                                                   "Requested resource not found");
-        }
-        if (part->table != table)
-            part->table = NULL;
-        status = request_bind(part, table, call->arena, error);
-        if (status != STATUS_OK)
-            return status;
-    }
-    return STATUS_OK;
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < request->part_count && status == STATUS_OK; i++)
+        status = part_bind(lane, call, &request->parts[i]);
+    return status;
 }
 
 enum status parts_check_distinct(const struct request *request, const char *text,
@@ -80,7 +81,7 @@ static enum status check(struct lane *lane, struct call *call)
     struct error *error = &call->reply.error;
     enum status status = check_count(&call->request, error);
     if (status == STATUS_OK)
-        status = parts_bind(lane, call);
+        status = bind_parts(lane, call);
     return status == STATUS_OK
                ? parts_check_distinct(&call->request,
                                       "Provided list of item keys contains duplicates", error)

@@ -16,8 +16,8 @@
  * Source: API reference, BatchGetItem, BatchWriteItem. */
 enum submit batch_submit(struct lane *lane, struct call *call);
 
-/* For batches and transactions: binds each part to its table. Errors as above.
- * texts  "Provided list of item keys contains duplicates", say */
-MUST_CHECK enum status parts_bind(struct lane *lane, struct call *call);
+/* For batches and transactions: binds a part to its table. Errors as above. */
+MUST_CHECK enum status part_bind(struct lane *lane, struct call *call, struct request *part);
+/* text  "Provided list of item keys contains duplicates", say */
 MUST_CHECK enum status parts_check_distinct(const struct request *request, const char *text,
                                             struct error *error);

@@ -13,12 +13,13 @@ static enum status refuse_type(const struct secondary_index *index,
                                const struct key_attribute *attribute, enum value_type actual,
                                struct error *error)
 {
-    return error_set(error, STATUS_VALIDATION,
-                     "One or more parameter values were invalid: Type mismatch for Index Key %.*s "
-                     "Expected: %s Actual: %s IndexName: %.*s",
-                     (int)attribute->name.size, (const char *)attribute->name.data,
-                     value_type_name(attribute->type), value_type_name(actual),
-                     (int)index->name.size, (const char *)index->name.data);
+    (void)error_set(error, STATUS_VALIDATION,
+                    "One or more parameter values were invalid: Type mismatch for Index Key %.*s "
+                    "Expected: %s Actual: %s IndexName: %.*s",
+                    (int)attribute->name.size, (const char *)attribute->name.data,
+                    value_type_name(attribute->type), value_type_name(actual),
+                    (int)index->name.size, (const char *)index->name.data);
+    return error_is_misfit(error);
 }
 
 static enum status refuse_empty(const struct secondary_index *index,
@@ -90,6 +91,32 @@ enum status index_key_build(struct bytes item, const struct secondary_index *ind
     return STATUS_OK;
 }
 
+static bool is_empty(struct bytes item, const struct key_attribute *attribute)
+{
+    struct bytes value;
+    struct msgpack_head head;
+    enum value_type type;
+    if (attribute->name.size == 0 || attribute->type == VALUE_N ||
+        !item_find(item, attribute->name, &value))
+        return false;
+    struct msgpack_cursor cursor = msgpack_cursor_of(value);
+    return msgpack_read(&cursor, &head) && msgpack_head_type(&head, &type) &&
+           type == attribute->type && head.bytes.size == 0;
+}
+
+/* Empty keys come first, in whatever index: they are refused where another type cancels. */
+static enum status refuse_misfit(struct bytes item, const struct table *table, struct error *error)
+{
+    for (size_t i = 0; i < table->index_count; i++) {
+        const struct secondary_index *index = &table->indexes[i];
+        if (is_empty(item, &index->key.partition))
+            return refuse_empty(index, &index->key.partition, error);
+        if (is_empty(item, &index->key.sort))
+            return refuse_empty(index, &index->key.sort, error);
+    }
+    return STATUS_VALIDATION;
+}
+
 enum status index_keys_check(struct bytes item, const struct table *table, struct error *error)
 {
     enum status status = STATUS_OK;
@@ -97,7 +124,8 @@ enum status index_keys_check(struct bytes item, const struct table *table, struc
         struct places places;
         status = read_places(item, &table->indexes[i], &places, error);
     }
-    return status;
+    return status == STATUS_VALIDATION && error->is_misfit ? refuse_misfit(item, table, error)
+                                                           : status;
 }
 
 /* False: only the item can tell. */
@@ -149,6 +177,40 @@ enum status index_keys_check_update(const struct path_node *update, const struct
     return status;
 }
 
+static enum status refuse_empty_update(enum value_type type, struct error *error)
+{
+    return error_set(error, STATUS_VALIDATION,
+                     "One or more parameter values are not valid. The update expression attempted "
+                     "to update a secondary index key to a value that is not supported. The "
+                     "AttributeValue for a key attribute cannot contain an empty %s value.",
+                     type == VALUE_S ? "string" : "binary");
+}
+
+static bool is_set_empty(const struct path_node *update, const struct key_attribute *attribute)
+{
+    for (const struct path_node *node = update->first; node != NULL; node = node->next) {
+        const struct expression *value = node->action == NULL ? NULL : node->action->value;
+        if (node->first == NULL && bytes_equal(node->name, attribute->name) && value != NULL &&
+            value->kind == EXPRESSION_VALUE)
+            return value->value->value.type == attribute->type && attribute->type != VALUE_N &&
+                   value->value->value.bytes.size == 0;
+    }
+    return false;
+}
+
+enum status index_keys_check_empty(const struct path_node *update, const struct table *table,
+                                   struct error *error)
+{
+    for (size_t i = 0; i < table->index_count; i++) {
+        const struct key_schema *key = &table->indexes[i].key;
+        if (is_set_empty(update, &key->partition))
+            return refuse_empty_update(key->partition.type, error);
+        if (key_schema_has_sort(key) && is_set_empty(update, &key->sort))
+            return refuse_empty_update(key->sort.type, error);
+    }
+    return STATUS_OK;
+}
+
 enum status index_key_refuse_update(struct bytes item, const struct secondary_index *index,
                                     struct error *error)
 {
@@ -166,12 +228,7 @@ enum status index_key_refuse_update(struct bytes item, const struct secondary_in
                              "The update expression attempted to update the secondary index key "
                              "to unsupported type");
         if (type != VALUE_N && head.bytes.size == 0)
-            return error_set(error, STATUS_VALIDATION,
-                             "One or more parameter values are not valid. The update expression "
-                             "attempted to update a secondary index key to a value that is not "
-                             "supported. The AttributeValue for a key attribute cannot contain an "
-                             "empty %s value.",
-                             type == VALUE_S ? "string" : "binary");
+            return refuse_empty_update(type, error);
     }
     return error_set(error, STATUS_VALIDATION,
                      "The update expression attempted to update the secondary index key beyond "

@@ -29,6 +29,10 @@ MUST_CHECK enum status index_keys_check(struct bytes item, const struct table *t
 MUST_CHECK enum status index_keys_check_update(const struct path_node *update,
                                                const struct table *table, struct error *error);
 
+/* And that it sets none to an empty value, as far as it gives that itself. Errors: likewise. */
+MUST_CHECK enum status index_keys_check_empty(const struct path_node *update,
+                                              const struct table *table, struct error *error);
+
 /* What an UpdateItem is told when what it makes of the item has no place in the index. Returns
  * STATUS_VALIDATION. */
 enum status index_key_refuse_update(struct bytes item, const struct secondary_index *index,

@@ -82,5 +82,6 @@ static inline void reply_init(struct reply *reply)
 {
     memset(reply, 0, offsetof(struct reply, error));
     reply->error.status = STATUS_OK;
+    reply->error.is_misfit = false;
     reply->error.text[0] = '\0';
 }

@@ -217,9 +217,10 @@ static enum status check_update(const struct path_node *update, const struct key
     return STATUS_OK;
 }
 
-static enum status bind_update(struct request *request, const struct key_schema *schema,
+static enum status bind_update(struct request *request, const struct table *table,
                                struct arena *arena, struct error *error)
 {
+    const struct key_schema *schema = &table->key;
     struct trees trees = {.condition = NULL};
     struct bytes fresh = BYTES_NONE;
     enum status status = request_bind_expressions(request, arena, &trees, error);
@@ -227,6 +228,8 @@ static enum status bind_update(struct request *request, const struct key_schema 
         status = bind_key(request, schema, arena, error);
     if (status == STATUS_OK && trees.update != NULL)
         status = check_update(trees.update, schema, error);
+    if (status == STATUS_OK && trees.update != NULL)
+        status = index_keys_check_empty(trees.update, table, error);
     if (status == STATUS_OK)
         status = item_canonical(request->key, arena, &fresh, NULL, error);
     if (status == STATUS_OK)
@@ -326,7 +329,7 @@ enum status request_bind(struct request *request, const struct table *table, str
             status = bind_item(request, table, arena, error);
         break;
     case OPERATION_UPDATE_ITEM:
-        status = bind_update(request, &table->key, arena, error);
+        status = bind_update(request, table, arena, error);
         break;
     case OPERATION_QUERY:
         status = request_bind_query(request, table, arena, error);

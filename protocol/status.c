@@ -48,6 +48,7 @@ enum status error_set(struct error *error, enum status status, const char *forma
     va_list arguments;
     va_start(arguments, format);
     error->status = status;
+    error->is_misfit = false;
     (void)vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
     return status;

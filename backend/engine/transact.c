@@ -21,25 +21,6 @@ static const char one_item_text[] =
 
 /* ---- both ---- */
 
-static enum status check_parts(struct action *action)
-{
-    struct call *call = action->call;
-    const struct request *request = &call->request;
-    struct error *error = &call->reply.error;
-    if (request->part_count == 0)
-        return error_set(error, STATUS_VALIDATION,
-                         "1 validation error detected: Value '[]' at 'transactItems' failed to "
-                         "satisfy constraint: Member must have length greater than or equal to 1");
-    if (request->part_count > TRANSACT_MAX)
-        return error_set(error, STATUS_VALIDATION,
-                         "1 validation error detected: Value at 'transactItems' failed to satisfy "
-                         "constraint: Member must have length less than or equal to %d",
-                         TRANSACT_MAX);
-    action->token = action->lane->token;
-    enum status status = parts_bind(&action->lane->lane, call);
-    return status == STATUS_OK ? parts_check_distinct(request, one_item_text, error) : status;
-}
-
 static enum status refuse_size(struct error *error)
 {
     return error_set(error, STATUS_VALIDATION,
@@ -63,6 +44,136 @@ static struct bytes take_buffer(struct buffer *buffer, bool is_whole, struct are
     struct bytes taken = is_whole ? arena_copy(arena, buffer_bytes(buffer)) : BYTES_NONE;
     buffer_deinit(buffer);
     return taken;
+}
+
+/* ---- why a transaction did not happen ---- */
+
+/* DynamoDB's codes: API reference, TransactWriteItems, "Errors". */
+static const char *reason_code(enum status status)
+{
+    switch (status) {
+    case STATUS_OK:
+        return "None";
+    case STATUS_CONDITIONAL_CHECK_FAILED:
+        return "ConditionalCheckFailed";
+    case STATUS_COLLECTION_SIZE:
+        return "ItemCollectionSizeLimitExceeded";
+    default:
+        return "ValidationError";
+    }
+}
+
+static bool append_reason(const struct item_write *write, struct buffer *out)
+{
+    if (write->error.status == STATUS_OK)
+        return buffer_append(out, body_nil);
+    struct bytes code = bytes_text(reason_code(write->error.status));
+    struct value texts[2] = {{.type = VALUE_S, .bytes = code},
+                             {.type = VALUE_S, .bytes = bytes_text(error_text(&write->error))}};
+    return append_array_head(out, 3) && value_encode(&texts[0], out) &&
+           value_encode(&texts[1], out) &&
+           buffer_append(out, bytes_given(write->failed) ? write->failed : body_nil);
+}
+
+static bool append_reasons(const struct action *action, struct buffer *out)
+{
+    if (!append_array_head(out, action->item_count))
+        return false;
+    for (size_t i = 0; i < action->item_count; i++)
+        if (!append_reason(&action->items[i], out))
+            return false;
+    return true;
+}
+
+/* DynamoDB's text: the codes in the order of the actions. */
+static void set_text(const struct action *action, struct error *error)
+{
+    size_t at = 0, room = sizeof error->text;
+    char text[sizeof error->text];
+    const char *separator = "[";
+    for (size_t i = 0; i < action->item_count && at < room - CODE_ROOM; i++) {
+        at += (size_t)snprintf(text + at, room - at, "%s%s", separator,
+                               reason_code(action->items[i].error.status));
+        separator = ", ";
+    }
+    (void)error_set(error, STATUS_TRANSACTION_CANCELED,
+                    "Transaction cancelled, please refer cancellation reasons for specific reasons "
+                    "%s%s",
+                    text, at < room - CODE_ROOM ? "]" : ", ...]");
+}
+
+static enum submit cancel(struct action *action)
+{
+    struct reply *reply = &action->call->reply;
+    struct buffer reasons = {0};
+    reply->details = take_buffer(&reasons, append_reasons(action, &reasons), action->call->arena);
+    if (!bytes_given(reply->details))
+        return action_fail(action, STATUS_NO_MEMORY);
+    set_text(action, &reply->error);
+    return action_fail(action, STATUS_TRANSACTION_CANCELED);
+}
+
+/* ---- what is checked before anything is read ---- */
+
+static enum status check_count(const struct request *request, struct error *error)
+{
+    if (request->part_count == 0)
+        return error_set(error, STATUS_VALIDATION,
+                         "1 validation error detected: Value '[]' at 'transactItems' failed to "
+                         "satisfy constraint: Member must have length greater than or equal to 1");
+    if (request->part_count > TRANSACT_MAX)
+        return error_set(error, STATUS_VALIDATION,
+                         "1 validation error detected: Value at 'transactItems' failed to satisfy "
+                         "constraint: Member must have length less than or equal to %d",
+                         TRANSACT_MAX);
+    return STATUS_OK;
+}
+
+/* Binds all parts. One whose key is none of its table's is a reason to cancel, the first one alone,
+ * unless another cannot be understood at all.
+ * misfit  it; NULL: there is none */
+static enum status bind_parts(struct action *action, struct item_write **misfit)
+{
+    struct call *call = action->call;
+    struct request *request = &call->request;
+    struct error *error = &call->reply.error;
+    *misfit = NULL;
+    for (size_t i = 0; i < request->part_count; i++) {
+        enum status status = part_bind(&action->lane->lane, call, &request->parts[i]);
+        if (status == STATUS_OK)
+            continue;
+        if (status != STATUS_VALIDATION || !error->is_misfit)
+            return status;
+        if (*misfit == NULL) {
+            *misfit = &action->items[i];
+            (*misfit)->error = *error;
+        }
+    }
+    return STATUS_OK;
+}
+
+/* DONE: it is answered; PENDING: go on. */
+static enum submit check_parts(struct action *action)
+{
+    struct call *call = action->call;
+    const struct request *request = &call->request;
+    enum status status = check_count(request, &call->reply.error);
+    if (status != STATUS_OK)
+        return action_fail(action, status);
+    if (action->items == NULL)
+        action->items = arena_alloc(call->arena, request->part_count * sizeof *action->items);
+    if (action->items == NULL)
+        return action_fail(action, STATUS_NO_MEMORY);
+    action->item_count = request->part_count;
+    memset(action->items, 0, request->part_count * sizeof *action->items);
+    action->token = action->lane->token;
+    struct item_write *misfit;
+    status = bind_parts(action, &misfit);
+    if (status == STATUS_OK && misfit != NULL)
+        return cancel(action);
+    if (status == STATUS_OK)
+        status = parts_check_distinct(request, one_item_text, &call->reply.error);
+    return status == STATUS_OK ? SUBMIT_PENDING : action_fail(action, status);
 }
 
 /* ---- TransactGetItems ---- */
@@ -164,80 +275,12 @@ static bool place_reads(struct action *action)
 
 enum submit transact_get_begin(struct action *action)
 {
-    enum status status = check_parts(action);
-    if (status == STATUS_OK && !place_reads(action))
-        status = STATUS_NO_MEMORY;
-    if (status != STATUS_OK)
-        return action_fail(action, status);
+    if (check_parts(action) == SUBMIT_DONE)
+        return SUBMIT_DONE;
+    if (!place_reads(action))
+        return action_fail(action, STATUS_NO_MEMORY);
     action->read_done = transact_get_done;
     return action_read(action);
-}
-
-/* ---- TransactWriteItems: why it did not happen ---- */
-
-/* DynamoDB's codes: API reference, TransactWriteItems, "Errors". */
-static const char *reason_code(enum status status)
-{
-    switch (status) {
-    case STATUS_OK:
-        return "None";
-    case STATUS_CONDITIONAL_CHECK_FAILED:
-        return "ConditionalCheckFailed";
-    case STATUS_COLLECTION_SIZE:
-        return "ItemCollectionSizeLimitExceeded";
-    default:
-        return "ValidationError";
-    }
-}
-
-static bool append_reason(const struct item_write *write, struct buffer *out)
-{
-    if (write->error.status == STATUS_OK)
-        return buffer_append(out, body_nil);
-    struct bytes code = bytes_text(reason_code(write->error.status));
-    struct value texts[2] = {{.type = VALUE_S, .bytes = code},
-                             {.type = VALUE_S, .bytes = bytes_text(error_text(&write->error))}};
-    return append_array_head(out, 3) && value_encode(&texts[0], out) &&
-           value_encode(&texts[1], out) &&
-           buffer_append(out, bytes_given(write->failed) ? write->failed : body_nil);
-}
-
-static bool append_reasons(const struct action *action, struct buffer *out)
-{
-    if (!append_array_head(out, action->item_count))
-        return false;
-    for (size_t i = 0; i < action->item_count; i++)
-        if (!append_reason(&action->items[i], out))
-            return false;
-    return true;
-}
-
-/* DynamoDB's text: the codes in the order of the actions. */
-static void set_text(const struct action *action, struct error *error)
-{
-    size_t at = 0, room = sizeof error->text;
-    char text[sizeof error->text];
-    const char *separator = "[";
-    for (size_t i = 0; i < action->item_count && at < room - CODE_ROOM; i++) {
-        at += (size_t)snprintf(text + at, room - at, "%s%s", separator,
-                               reason_code(action->items[i].error.status));
-        separator = ", ";
-    }
-    (void)error_set(error, STATUS_TRANSACTION_CANCELED,
-                    "Transaction cancelled, please refer cancellation reasons for specific reasons "
-                    "%s%s",
-                    text, at < room - CODE_ROOM ? "]" : ", ...]");
-}
-
-static enum submit cancel(struct action *action)
-{
-    struct reply *reply = &action->call->reply;
-    struct buffer reasons = {0};
-    reply->details = take_buffer(&reasons, append_reasons(action, &reasons), action->call->arena);
-    if (!bytes_given(reply->details))
-        return action_fail(action, STATUS_NO_MEMORY);
-    set_text(action, &reply->error);
-    return action_fail(action, STATUS_TRANSACTION_CANCELED);
 }
 
 /* ---- TransactWriteItems: once for each token ---- */
@@ -357,18 +400,13 @@ enum submit transact_refused(struct action *action, enum status status)
 enum submit transact_write_begin(struct action *action)
 {
     struct request *request = &action->call->request;
-    enum status status = check_parts(action);
-    if (status == STATUS_OK)
-        status = place_token(action);
-    if (status == STATUS_OK && action->items == NULL)
-        action->items =
-            arena_alloc(action->call->arena, request->part_count * sizeof *action->items);
-    if (status == STATUS_OK &&
-        (action->items == NULL || (action->once.span != 0 && !place_drop(action))))
+    if (check_parts(action) == SUBMIT_DONE)
+        return SUBMIT_DONE;
+    enum status status = place_token(action);
+    if (status == STATUS_OK && action->once.span != 0 && !place_drop(action))
         status = STATUS_NO_MEMORY;
     if (status != STATUS_OK)
         return action_fail(action, status);
-    action->item_count = request->part_count;
     for (size_t i = 0; i < request->part_count; i++)
         action->items[i] = (struct item_write){
             .request = &request->parts[i],

@@ -830,23 +830,29 @@ bool item_find(struct bytes item, struct bytes name, struct bytes *out)
 
 /* ---- keys ---- */
 
+static enum status refuse_key_names(struct error *error)
+{
+    (void)error_set(error, STATUS_VALIDATION, "The provided key element does not match the schema");
+    return error_is_misfit(error);
+}
+
 static enum status refuse_key_type(const struct key_attribute *attribute, enum value_type actual,
                                    enum key_place place, struct error *error)
 {
     switch (place) {
     case KEY_IN_ITEM:
-        return error_set(error, STATUS_VALIDATION,
-                         INVALID "Type mismatch for key %.*s expected: %s actual: %s",
-                         (int)attribute->name.size, (const char *)attribute->name.data,
-                         value_type_name(attribute->type), value_type_name(actual));
+        (void)error_set(error, STATUS_VALIDATION,
+                        INVALID "Type mismatch for key %.*s expected: %s actual: %s",
+                        (int)attribute->name.size, (const char *)attribute->name.data,
+                        value_type_name(attribute->type), value_type_name(actual));
+        return error_is_misfit(error);
     case KEY_IN_CONDITION:
         return error_set(error, STATUS_VALIDATION,
                          INVALID "Condition parameter type does not match schema type");
     case KEY_IN_KEY:
         break;
     }
-    return error_set(error, STATUS_VALIDATION,
-                     "The provided key element does not match the schema");
+    return refuse_key_names(error);
 }
 
 static enum status refuse_empty_key(const struct key_attribute *attribute, struct error *error)
@@ -907,8 +913,9 @@ static enum status refuse_missing_key(const struct key_schema *schema,
                                       const struct key_parts *parts, struct error *error)
 {
     struct bytes name = bytes_given(parts->partition) ? schema->sort.name : schema->partition.name;
-    return error_set(error, STATUS_VALIDATION, INVALID "Missing the key %.*s in the item",
-                     (int)name.size, (const char *)name.data);
+    (void)error_set(error, STATUS_VALIDATION, INVALID "Missing the key %.*s in the item",
+                    (int)name.size, (const char *)name.data);
+    return error_is_misfit(error);
 }
 
 /* Reads the value of `name` into its part; passes over what is no key attribute of the schema. */
@@ -925,8 +932,7 @@ static enum status read_part(struct msgpack_cursor *cursor, struct bytes name,
         return key_value_read(cursor, schema, true, place, parts->ordered_sort, &parts->sort,
                               error);
     if (is_exact)
-        return error_set(error, STATUS_VALIDATION,
-                         "The provided key element does not match the schema");
+        return refuse_key_names(error);
     return msgpack_skip(cursor, NULL) ? STATUS_OK : refuse_bytes(error);
 }
 
@@ -954,9 +960,11 @@ enum status item_key_build(struct bytes map, const struct key_schema *schema, bo
     if (!msgpack_read_map(&cursor, &pairs))
         return refuse_bytes(error);
     bool has_sort = key_schema_has_sort(schema);
-    if (is_exact && pairs != (has_sort ? 2 : 1))
-        return error_set(error, STATUS_VALIDATION,
-                         "The number of conditions on the keys is invalid");
+    if (is_exact && pairs != (has_sort ? 2 : 1)) {
+        (void)error_set(error, STATUS_VALIDATION,
+                        "The number of conditions on the keys is invalid");
+        return error_is_misfit(error);
+    }
     struct key_parts parts;
     parts.partition = BYTES_NONE;
     parts.sort = BYTES_NONE;

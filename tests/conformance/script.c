@@ -670,20 +670,30 @@ static void check_item(struct run *run, struct bytes found, const char *json)
                  is_nil(found) ? "nothing" : session_json(run->session, found), json);
 }
 
-/* reason CODE {ITEM}, reason CODE, or reason None */
+/* Whether a text holds another. */
+static bool says(struct bytes text, const char *words)
+{
+    return memmem(text.data, text.size, words, strlen(words)) != NULL;
+}
+
+/* reason CODE {ITEM}, reason CODE: PART OF ITS TEXT, reason CODE, or reason None */
 static void check_reason(struct run *run, struct msgpack_cursor *cursor, const char *expected)
 {
     struct msgpack_head head;
-    struct bytes code = BYTES_LITERAL("None"), text, item = BYTES_LITERAL("\xc0");
+    struct bytes code = BYTES_LITERAL("None"), text = BYTES_LITERAL("");
+    struct bytes item = BYTES_LITERAL("\xc0");
     ensure(msgpack_read(cursor, &head));
     if (head.kind == MSGPACK_ARRAY)
         ensure(head.count == 3 && msgpack_read_str(cursor, &code) &&
                msgpack_read_str(cursor, &text) && msgpack_skip(cursor, &item));
-    size_t size = strcspn(expected, " ");
+    size_t size = strcspn(expected, ": ");
     if (!bytes_equal(code, bytes_of(expected, size)))
         fail_run(run, "a reason is %.*s, must be %s", (int)code.size, (const char *)code.data,
                  expected);
-    if (expected[size] != '\0')
+    if (expected[size] == ':' && !says(text, expected + size + 2))
+        fail_run(run, "a reason says %.*s, must say %s", (int)text.size, (const char *)text.data,
+                 expected + size + 2);
+    if (expected[size] == ' ')
         check_item(run, item, expected + size + 1);
     else if (!is_nil(item))
         fail_run(run, "a reason shows %.300s", session_json(run->session, item));

@@ -34,6 +34,7 @@
  *     transact-write put T {ITEM} if ".." failed ; check T {KEY} if ".." ; token NAME
  *       -> error TransactionCanceledException
  *       -> reason ConditionalCheckFailed {..}   of each action in their order
+ *       -> reason ValidationError: part of its text
  *       -> reason None
  *     define {..}                               CreateTable with plain JSON
  *     alter {..}    live {..}                   UpdateTable, UpdateTimeToLive, likewise

@@ -317,17 +317,31 @@ class Table:
                 if name in item and (item[name][0] != kind or item[name][1] in ("", b"")):
                     raise invalid()
 
-    # -- writes: {"kind", "item" or "key", "condition", "actions", "returns", "failed"}
+    def misfits(self, item):
+        """Has a key of an index another type?"""
+        return any(name in item and item[name][0] != kind for index in self.indexes.values() for name, kind in index["keys"])
 
-    def outcome(self, write):
-        """(key, old, new): what a write would do; raises what it would be refused with."""
-        key = self.key_of(write.get("item") or write["key"])
+    def check_write(self, write):
+        """What a write is refused for before anything else is looked at, alone or in a transaction."""
         actions = write.get("actions", [])
         if overlap([path for _, path, _ in actions]):
             raise invalid()
         if any(path[0] == name for _, path, _ in actions for name, _ in self.keys):
             raise invalid()
         self.check_scalars(paths_of_update(actions))
+        given = dict(write.get("item", {}))
+        given.update({path[0]: right[1] for sign, path, right in actions if sign == "SET" and len(path) == 1 and right[0] == "value"})
+        for index in self.indexes.values():
+            if any(name in given and given[name][0] == kind and given[name][1] in ("", b"") for name, kind in index["keys"]):
+                raise invalid()
+
+    # -- writes: {"kind", "item" or "key", "condition", "actions", "returns", "failed"}
+
+    def outcome(self, write):
+        """(key, old, new): what a write would do; raises what it would be refused with."""
+        key = self.key_of(write.get("item") or write["key"])
+        actions = write.get("actions", [])
+        self.check_write(write)
         self.check_types(actions)
         if write["kind"] == "put":
             self.check(write["item"])
@@ -373,6 +387,11 @@ class Table:
             self.store(key, write.get("item"))
 
     def transact(self, writes):
+        for write in writes:
+            self.check_write(write)
+        first = next((write for write in writes if self.misfits(write.get("item", {}))), None)
+        if first is not None:
+            raise Refused("TransactionCanceledException", [("ValidationError" if write is first else "None", None) for write in writes])
         keys = [repr(self.key_of(write.get("item") or write["key"])) for write in writes]
         if len(set(keys)) != len(keys):
             raise invalid()
@@ -382,24 +401,12 @@ class Table:
                 done.append(self.outcome(write))
                 reasons.append(("None", None))
             except Refused as refused:
-                if refused.name == "ValidationException" and not self.is_stored_at_fault(write):
-                    raise
                 code = {"ConditionalCheckFailedException": "ConditionalCheckFailed", "ValidationException": "ValidationError"}
                 reasons.append((code[refused.name], refused.more))
         if any(code != "None" for code, _ in reasons):
             raise Refused("TransactionCanceledException", reasons)
         for key, _, new in done:
             self.store(key, new)
-
-    def is_stored_at_fault(self, write):
-        """Was a write refused for what is stored (a reason of a transaction), not for how it is written?"""
-        if write["kind"] != "update" or overlap([path for _, path, _ in write["actions"]]):
-            return False
-        try:
-            self.check_scalars(paths_of_update(write["actions"]))
-        except Refused:
-            return False
-        return not any(path[0] == name for _, path, _ in write["actions"] for name, _ in self.keys)
 
     # -- reads
 
