@@ -4,23 +4,22 @@
 
 /* ---- reading requests ---- */
 
-#define BIT(parameter) (1u << (parameter))
+/* Macros, for an enum's constants have 32 bits. */
+#define BIT(parameter) (UINT64_C(1) << (parameter))
+#define EVERYWHERE     (BIT(PARAMETER_TIMEOUT_MS) | BIT(PARAMETER_VERDICT) | BIT(PARAMETER_COMMIT))
+#define ALIASES        (BIT(PARAMETER_NAMES) | BIT(PARAMETER_VALUES))
+#define PAGE                                                                                       \
+    (ALIASES | BIT(PARAMETER_CONSISTENT) | BIT(PARAMETER_FILTER) | BIT(PARAMETER_PROJECTION) |     \
+     BIT(PARAMETER_SELECT) | BIT(PARAMETER_LIMIT) | BIT(PARAMETER_START_KEY) |                     \
+     BIT(PARAMETER_INDEX) | BIT(PARAMETER_CAPACITY))
+#define ACTION (ALIASES | BIT(PARAMETER_CONDITION) | BIT(PARAMETER_FAILED))
+#define CONDITIONAL                                                                                \
+    (ACTION | BIT(PARAMETER_RETURN_VALUES) | BIT(PARAMETER_CAPACITY) | BIT(PARAMETER_METRICS))
+#define BY_KEY  (BIT(PARAMETER_TABLE) | BIT(PARAMETER_KEY))
+#define BY_ITEM (BIT(PARAMETER_TABLE) | BIT(PARAMETER_ITEM))
 
 struct operation_row {
-    uint32_t required, allowed; /* bits of enum frame_parameter */
-};
-
-enum {
-    EVERYWHERE = BIT(PARAMETER_TIMEOUT_MS) | BIT(PARAMETER_VERDICT) | BIT(PARAMETER_COMMIT),
-    ALIASES = BIT(PARAMETER_NAMES) | BIT(PARAMETER_VALUES),
-    PAGE = ALIASES | BIT(PARAMETER_CONSISTENT) | BIT(PARAMETER_FILTER) | BIT(PARAMETER_PROJECTION) |
-           BIT(PARAMETER_SELECT) | BIT(PARAMETER_LIMIT) | BIT(PARAMETER_START_KEY) |
-           BIT(PARAMETER_INDEX) | BIT(PARAMETER_CAPACITY),
-    ACTION = ALIASES | BIT(PARAMETER_CONDITION) | BIT(PARAMETER_FAILED),
-    CONDITIONAL =
-        ACTION | BIT(PARAMETER_RETURN_VALUES) | BIT(PARAMETER_CAPACITY) | BIT(PARAMETER_METRICS),
-    BY_KEY = BIT(PARAMETER_TABLE) | BIT(PARAMETER_KEY),
-    BY_ITEM = BIT(PARAMETER_TABLE) | BIT(PARAMETER_ITEM),
+    uint64_t required, allowed; /* bits of enum frame_parameter */
 };
 
 static const struct operation_row operations[OPERATIONS] = {
@@ -137,6 +136,7 @@ static const char *const parameter_names[] = {
     [PARAMETER_METRICS] = "ReturnItemCollectionMetrics",
 };
 enum { PARAMETERS = sizeof parameter_names / sizeof parameter_names[0] };
+_Static_assert(PARAMETERS <= 64, "a bit each");
 
 static bool read_bool(struct msgpack_cursor *cursor, bool *out)
 {
@@ -267,11 +267,11 @@ static bool read_parameter(struct msgpack_cursor *cursor, enum frame_parameter p
     }
 }
 
-static enum status missing_parameter(const struct operation_row *row, uint32_t seen,
+static enum status missing_parameter(const struct operation_row *row, uint64_t seen,
                                      enum operation operation, struct error *error)
 {
-    uint32_t missing = row->required & ~seen;
-    unsigned first = (unsigned)__builtin_ctz(missing);
+    uint64_t missing = row->required & ~seen;
+    unsigned first = (unsigned)__builtin_ctzll(missing);
     bool is_batch =
         operation == OPERATION_BATCH_GET_ITEM || operation == OPERATION_BATCH_WRITE_ITEM;
     if (first == PARAMETER_PARTS && operation != OPERATION_EXPLAIN)
@@ -291,7 +291,7 @@ static enum status read_parameters(struct msgpack_cursor *cursor, const struct o
     uint32_t pairs;
     if (!msgpack_read_map(cursor, &pairs))
         return error_set(error, STATUS_MALFORMED, "%s: parameters are not a map", operation);
-    uint32_t seen = 0;
+    uint64_t seen = 0;
     for (; pairs > 0; pairs--) {
         uint64_t key;
         if (!msgpack_read_uint(cursor, &key))
