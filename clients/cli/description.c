@@ -74,10 +74,13 @@ static bool add_time_to_live(struct mudax_value *to, const struct mudax_value *t
 }
 
 struct mudax_value *description_to_definition(const struct mudax_value *table,
-                                              const struct mudax_value *time_to_live)
+                                              const struct mudax_value *time_to_live,
+                                              const struct mudax_value *tags)
 {
     struct mudax_value *definition = mudax_map(), *copy = mudax_map();
     bool is_right = copy_table(copy, table);
+    if (is_right && mudax_count(tags) != 0)
+        is_right = mudax_put(copy, "Tags", mudax_copy(tags));
     is_right &= mudax_put(definition, "Table", copy);
     if (is_right && add_time_to_live(definition, time_to_live))
         return definition;

@@ -47,23 +47,56 @@ static int export_items(FILE *file, const struct export_options *options)
 
 /* ---- the table ---- */
 
-static int describe(struct mudax *db, enum mudax_operation operation, const char *table,
-                    struct mudax_reply **reply)
+/* What the definition is made of: replies, or NULL. */
+struct told {
+    struct mudax_reply *table, *time_to_live, *tags;
+};
+
+static int ask(struct mudax *db, const struct mudax_request *request, const char *name,
+               struct mudax_reply **reply)
 {
-    struct mudax_request request = {.operation = operation, .table = table};
     struct mudax_error error;
-    if (mudax_call(db, &request, reply, &error) == MUDAX_OK)
-        return 0;
-    return report_error(&error,
-                        operation == MUDAX_DESCRIBE_TABLE ? "DescribeTable" : "DescribeTimeToLive");
+    return mudax_call(db, request, reply, &error) == MUDAX_OK ? 0 : report_error(&error, name);
 }
 
-static int write_definition(FILE *file, const struct mudax_reply *described,
-                            const struct mudax_reply *expires)
+static int ask_tags(struct mudax *db, const struct mudax_value *table, struct mudax_reply **reply)
+{
+    struct mudax_value *definition = mudax_map();
+    int exit_code = 0;
+    if (!mudax_put(definition, "ResourceArn", mudax_copy(mudax_get(table, "TableArn"))))
+        exit_code = report_no_memory();
+    struct mudax_request request = {.operation = MUDAX_LIST_TAGS_OF_RESOURCE,
+                                    .definition = definition};
+    if (exit_code == 0)
+        exit_code = ask(db, &request, "ListTagsOfResource", reply);
+    mudax_free(definition);
+    return exit_code;
+}
+
+static const struct mudax_value *description_of(const struct mudax_reply *described)
+{
+    return mudax_get(mudax_reply_description(described), "Table");
+}
+
+static int describe(struct mudax *db, const struct export_options *options, struct told *told)
+{
+    struct mudax_request request = {.operation = MUDAX_DESCRIBE_TABLE,
+                                    .table = options->table_name};
+    int exit_code = ask(db, &request, "DescribeTable", &told->table);
+    request.operation = MUDAX_DESCRIBE_TIME_TO_LIVE;
+    if (exit_code == 0 && options->with_definition)
+        exit_code = ask(db, &request, "DescribeTimeToLive", &told->time_to_live);
+    if (exit_code == 0 && options->with_definition)
+        exit_code = ask_tags(db, description_of(told->table), &told->tags);
+    return exit_code;
+}
+
+static int write_definition(FILE *file, const struct told *told)
 {
     struct mudax_value *definition = description_to_definition(
-        mudax_get(mudax_reply_description(described), "Table"),
-        mudax_get(mudax_reply_description(expires), "TimeToLiveDescription"));
+        description_of(told->table),
+        mudax_get(mudax_reply_description(told->time_to_live), "TimeToLiveDescription"),
+        mudax_get(mudax_reply_description(told->tags), "Tags"));
     char *text = mudax_to_plain_json(definition, 0);
     mudax_free(definition);
     if (text == NULL)
@@ -73,14 +106,12 @@ static int write_definition(FILE *file, const struct mudax_reply *described,
     return 0;
 }
 
-/* described, expires  replies about the table */
-static int write_table(const struct export_options *options, const struct mudax_reply *described,
-                       const struct mudax_reply *expires)
+static int write_table(const struct export_options *options, const struct told *told)
 {
     FILE *file = options->output == NULL ? stdout : fopen(options->output, "wb");
     if (file == NULL)
         return report_usage("the file %s cannot be written", options->output);
-    int exit_code = options->with_definition ? write_definition(file, described, expires) : 0;
+    int exit_code = options->with_definition ? write_definition(file, told) : 0;
     if (exit_code == 0)
         exit_code = export_items(file, options);
     bool is_written = ferror(file) == 0;
@@ -94,16 +125,15 @@ static int write_table(const struct export_options *options, const struct mudax_
 
 int export_table(struct mudax *db, const struct export_options *options)
 {
-    struct mudax_reply *described = NULL, *expires = NULL;
+    struct told told = {.table = NULL};
     if (options->segments > SCAN_SEGMENTS_MAX)
         return report_usage("--total-segments is at most %d here", SCAN_SEGMENTS_MAX);
     /* Before a file is touched: there may be no such table. */
-    int exit_code = describe(db, MUDAX_DESCRIBE_TABLE, options->table_name, &described);
+    int exit_code = describe(db, options, &told);
     if (exit_code == 0)
-        exit_code = describe(db, MUDAX_DESCRIBE_TIME_TO_LIVE, options->table_name, &expires);
-    if (exit_code == 0)
-        exit_code = write_table(options, described, expires);
-    mudax_reply_free(described);
-    mudax_reply_free(expires);
+        exit_code = write_table(options, &told);
+    mudax_reply_free(told.table);
+    mudax_reply_free(told.time_to_live);
+    mudax_reply_free(told.tags);
     return exit_code;
 }

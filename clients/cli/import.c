@@ -170,7 +170,8 @@ static struct mudax_value *copy_definition(const struct mudax_value *definition,
     static const char *const members[] = {
         "TableName",   "AttributeDefinitions",      "KeySchema",
         "BillingMode", "ProvisionedThroughput",     "GlobalSecondaryIndexes",
-        "TableClass",  "DeletionProtectionEnabled", "LocalSecondaryIndexes"};
+        "TableClass",  "DeletionProtectionEnabled", "LocalSecondaryIndexes",
+        "Tags"};
     struct mudax_value *copy = mudax_map();
     bool is_right = copy != NULL;
     for (size_t i = 0; i < sizeof members / sizeof members[0] && is_right; i++) {

@@ -753,6 +753,10 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(mudax("import", MODEL).returncode, 0)
         mudax("update-time-to-live", "--table-name", "OnlineShop", "--time-to-live-specification",
               "Enabled=true,AttributeName=until")
+        arn = json.loads(mudax("describe-table", "--table-name", "OnlineShop").stdout)["Table"]["TableArn"]
+        mudax("tag-resource", "--resource-arn", arn, "--tags", "Key=team,Value=shop", "Key=stage,Value=")
+        tags = json.loads(mudax("list-tags-of-resource", "--resource-arn", arn).stdout)["Tags"]
+        self.assertEqual(len(tags), 2)
         big = {"PK": {"S": "big"}, "SK": {"S": "1"}, "b": {"B": "AP8="}, "l": {"L": [{"NULL": True}, {"N": "-1.5"}]},
                "t": {"S": "a line\nand \"more\" \u00e9\u0000" + "x" * 200000}, "ns": {"NS": ["1", "2"]}}
         for number in range(30):  # more than one page, and batches that are full by their size
@@ -778,12 +782,17 @@ class CommandLine(unittest.TestCase):
                                 for index in json.loads(text)["Table"]["GlobalSecondaryIndexes"]]
         self.assertEqual(indexes(again), indexes(described))
         self.assertEqual(mudax("describe-time-to-live", "--table-name", "OnlineShop").stdout, expires)
+        self.assertEqual(json.loads(mudax("list-tags-of-resource", "--resource-arn", arn).stdout)["Tags"], tags)
         self.assertEqual(mudax("export", "--table-name", "OnlineShop", "--output", second, "--definition",
                                "--total-segments", "3").returncode, 0)
         lines = first.read_text().splitlines()
         self.assertEqual(sorted(lines), sorted(second.read_text().splitlines()))
         self.assertTrue(all(line.startswith('{"Item":{') for line in lines[1:]))
         self.assertEqual(json.loads(lines[0])["TimeToLiveSpecification"], {"Enabled": True, "AttributeName": "until"})
+        self.assertEqual(json.loads(lines[0])["Table"]["Tags"], tags)
+        mudax("untag-resource", "--resource-arn", arn, "--tag-keys", "team", "stage")
+        self.assertEqual(mudax("export", "--table-name", "OnlineShop", "--output", second, "--definition").returncode, 0)
+        self.assertNotIn("Tags", json.loads(second.read_text().splitlines()[0])["Table"])
 
     def test_items_are_imported_from_lines_of_either_form(self):
         self.create("Lines")
