@@ -6,6 +6,8 @@
 #include "protocol/encoding/msgpack.h"
 #include "protocol/ensure.h"
 
+#include <string.h>
+
 enum { MEMBERS_MAX = 20 };
 
 /* A map that is being written. */
@@ -56,6 +58,43 @@ static bool add_partition_key(struct told *told, const struct request *part, str
         add(told, "PartitionKey", key->partition.type)->bytes = contents;
     else if (number_from_ordered(contents, &number, &used))
         add(told, "PartitionKey", VALUE_N)->number = number;
+    return true;
+}
+
+/* ">= 5" of a bound that is the number, "> 5" of the next one behind it. 0: it is neither. */
+static size_t bound_print(struct bytes bound, const char *exact, const char *behind, char *out)
+{
+    struct number number;
+    size_t used;
+    if (!number_from_ordered(bound, &number, &used))
+        return 0;
+    bool is_behind = used < bound.size;
+    if (is_behind && (bound.size != used + 1 || bound.data[used] != 0))
+        return 0;
+    const char *sign = is_behind ? behind : exact;
+    memcpy(out, sign, strlen(sign));
+    return strlen(sign) + number_print(&number, out + strlen(sign));
+}
+
+/* Numbers between Low and High, which nobody can read in their ordered form. False: no memory. */
+static bool add_numbers(struct told *told, const struct request *part, struct arena *arena)
+{
+    enum { SIGN_MAX = 8 };
+    const struct key_schema *key = part->index != NULL ? &part->index->key : &part->table->key;
+    struct bytes low = part->range.interval.low, high = part->range.interval.high;
+    bool has_low = bytes_given(low) && low.size != 0, has_high = bytes_given(high);
+    if (key->sort.type != VALUE_N || !(has_low || has_high))
+        return true;
+    char *text = arena_alloc(arena, 2 * (NUMBER_TEXT_MAX + SIGN_MAX));
+    if (text == NULL)
+        return false;
+    size_t low_size = has_low ? bound_print(low, ">= ", "> ", text) : 0;
+    size_t size = low_size;
+    if (has_high)
+        size += bound_print(high, low_size != 0 ? ", < " : "< ",
+                            low_size != 0 ? ", <= " : "<= ", text + low_size);
+    if ((!has_low || low_size != 0) && (!has_high || size != low_size))
+        add_text(told, "SortKeys", bytes_of(text, size));
     return true;
 }
 
@@ -145,7 +184,7 @@ static bool tell_page(struct told *told, struct cache_lane *lane, const struct c
                      : BYTES_LITERAL("a write in this partition of a sort key from Low to High"));
     if (!is_scan) {
         add_bytes(told, "Partition", part->range.partition);
-        if (!add_partition_key(told, part, call->arena))
+        if (!add_partition_key(told, part, call->arena) || !add_numbers(told, part, call->arena))
             return false;
     }
     add_bytes(told, "Low", part->range.interval.low);

@@ -119,6 +119,11 @@ static bool is_everything(const struct mudax_value *told)
 static void print_interval(const struct mudax_value *told)
 {
     const struct mudax_value *low = mudax_get(told, "Low"), *high = mudax_get(told, "High");
+    if (mudax_get(told, "SortKeys") != NULL) {
+        print_text(mudax_get(told, "SortKeys"));
+        (void)putchar('\n');
+        return;
+    }
     if (is_everything(told)) {
         (void)puts("all");
         return;
