@@ -230,6 +230,18 @@ class Serving(Outside):
         self.assertLess(time.monotonic() - begun, 0.15)
         self.assertEqual([client.next_reply()[1] for _ in range(4)], [0] * 4)
 
+    def test_five_hundred_callers_of_one_cold_key_cost_one_fetch(self):
+        first = self.begin(store="memory:?delay=300ms")
+        first.create_table("Shop")
+        clients = [first] + [self.daemon.client() for _ in range(9)]
+        for _ in range(50):
+            for client in clients:
+                client.ask(native.GET, {native.TABLE: "Shop", native.KEY: {"p": "c", "s": "cold"}, native.VERDICT: True})
+        for client in clients:
+            self.assertEqual([(reply[1], reply[3]) for reply in (client.next_reply() for _ in range(50))], [(0, None)] * 50)
+        stats = first.call(native.STATS, {})
+        self.assertEqual((stats["cache_flights_total"], stats["cache_flights_joined_total"]), (1, 499))
+
     def test_a_deadline_answers_and_says_whose_it_was(self):
         client = self.begin(store="memory:?delay=300ms")
         client.create_table("Shop")
