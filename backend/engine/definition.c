@@ -259,6 +259,9 @@ struct bytes definition_describe(const struct definition *definition, const char
         return BYTES_NONE;
     add_billing(&description, &given, &throughput, &billing);
     add_class(&description, &given, &class);
+    const struct value *stream = tree_member(&given, "StreamSpecification");
+    if (tree_truth(stream, "StreamEnabled"))
+        tree_add(&description, "StreamSpecification", *stream);
     tree_add(&description, "DeletionProtectionEnabled",
              (struct value){.type = VALUE_BOOL, .truth = definition->is_protected});
     struct tree_members body = {.count = 0};

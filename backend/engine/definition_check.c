@@ -138,6 +138,41 @@ enum status definition_check_class(const struct value *request, struct error *er
                      bytes_given(class) ? (const char *)class.data : "");
 }
 
+enum status definition_check_stream(const struct value *request, struct error *error)
+{
+    static const char *const views[] = {"KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE",
+                                        "NEW_AND_OLD_IMAGES"};
+    const struct value *stream = tree_member(request, "StreamSpecification");
+    const struct value *enabled = tree_member(stream, "StreamEnabled");
+    struct bytes view = tree_text(stream, "StreamViewType");
+    if (stream == NULL)
+        return STATUS_OK;
+    if (enabled == NULL || enabled->type != VALUE_BOOL)
+        return error_set(error, STATUS_VALIDATION,
+                         "1 validation error detected: Value null at "
+                         "'streamSpecification.streamEnabled' failed to satisfy constraint: Member "
+                         "must not be null");
+    bool is_known = !bytes_given(view);
+    for (size_t i = 0; i < sizeof views / sizeof views[0]; i++)
+        is_known = is_known || bytes_equal(view, bytes_text(views[i]));
+    if (!is_known)
+        return error_set(
+            error, STATUS_VALIDATION,
+            "1 validation error detected: Value '%.*s' at "
+            "'streamSpecification.streamViewType' failed to satisfy constraint: Member "
+            "must satisfy enum value set: [NEW_IMAGE, OLD_IMAGE, NEW_AND_OLD_IMAGES, "
+            "KEYS_ONLY]",
+            (int)(view.size < 32 ? view.size : 32), (const char *)view.data);
+    if (enabled->truth == bytes_given(view))
+        return STATUS_OK;
+    return error_set(error, STATUS_VALIDATION,
+                     enabled->truth
+                         ? "One or more parameter values were invalid: StreamViewType must be "
+                           "specified when StreamEnabled is true"
+                         : "One or more parameter values were invalid: StreamViewType must not be "
+                           "specified when StreamEnabled is false");
+}
+
 enum status definition_check_billing(const struct value *request, struct error *error)
 {
     struct bytes mode = tree_text(request, "BillingMode");
@@ -168,23 +203,11 @@ enum status definition_check_billing(const struct value *request, struct error *
     return STATUS_OK;
 }
 
-/* Better a refusal than a table that silently lacks what was asked for. */
-static enum status check_supported(const struct value *request, struct error *error)
-{
-    if (tree_truth(tree_member(request, "StreamSpecification"), "StreamEnabled"))
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "StreamSpecification: streams are not supported yet; create the table "
-                         "without them");
-    return STATUS_OK;
-}
-
 static enum status check_request(const struct value *request, struct error *error)
 {
     const struct value *definitions = tree_member(request, "AttributeDefinitions");
     const struct value *keys = tree_member(request, "KeySchema");
     enum status status = table_name_check(tree_text(request, "TableName"), error);
-    if (status == STATUS_OK)
-        status = check_supported(request, error);
     if (status == STATUS_OK)
         status = check_definitions(definitions, error);
     if (status == STATUS_OK)
@@ -193,6 +216,8 @@ static enum status check_request(const struct value *request, struct error *erro
         status = definition_check_billing(request, error);
     if (status == STATUS_OK)
         status = definition_check_class(request, error);
+    if (status == STATUS_OK)
+        status = definition_check_stream(request, error);
     if (status == STATUS_OK)
         status = tags_check(tree_member(request, "Tags"), error);
     return status == STATUS_OK ? definition_indexes_check(request, error) : status;
@@ -206,6 +231,7 @@ static const char *const kept[] = {"AttributeDefinitions",
                                    "LocalSecondaryIndexes",
                                    "ProvisionedThroughput",
                                    "SSESpecification",
+                                   "StreamSpecification",
                                    "TableClass",
                                    "Tags"};
 

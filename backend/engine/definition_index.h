@@ -21,6 +21,8 @@ MUST_CHECK enum status definition_check_keys(const struct value *definitions,
 MUST_CHECK enum status definition_check_billing(const struct value *request, struct error *error);
 /* TableClass, likewise. */
 MUST_CHECK enum status definition_check_class(const struct value *request, struct error *error);
+/* StreamSpecification, of a request. Nothing is streamed yet; it is only kept. */
+MUST_CHECK enum status definition_check_stream(const struct value *request, struct error *error);
 
 /* ---- definition_index.c ---- */
 

@@ -340,15 +340,31 @@ static enum status update_members(struct draft *draft, const struct value *reque
     return STATUS_OK;
 }
 
+static enum status update_stream(struct draft *draft, const struct value *stream)
+{
+    if (stream == NULL)
+        return STATUS_OK;
+    bool was_enabled =
+        tree_truth(find(&draft->description, "StreamSpecification"), "StreamEnabled");
+    if (was_enabled == tree_truth(stream, "StreamEnabled"))
+        return error_set(draft->error, STATUS_VALIDATION,
+                         was_enabled ? "Table already has an enabled stream"
+                                     : "Table has no stream to disable");
+    set(&draft->description, "StreamSpecification", *stream);
+    draft->is_changed = true;
+    return STATUS_OK;
+}
+
 static enum status update_table(struct draft *draft, const struct value *request)
 {
-    if (tree_truth(tree_member(request, "StreamSpecification"), "StreamEnabled"))
-        return error_set(draft->error, STATUS_UNSUPPORTED,
-                         "StreamSpecification: streams are not supported yet");
     if (tree_member(request, "ReplicaUpdates") != NULL)
         return error_set(draft->error, STATUS_UNSUPPORTED,
                          "ReplicaUpdates: global tables are not supported");
     enum status status = update_members(draft, request);
+    if (status == STATUS_OK)
+        status = definition_check_stream(request, draft->error);
+    if (status == STATUS_OK)
+        status = update_stream(draft, tree_member(request, "StreamSpecification"));
     if (status == STATUS_OK)
         status = merge_definitions(draft, tree_member(request, "AttributeDefinitions"));
     if (status == STATUS_OK)

@@ -57,6 +57,7 @@ static bool copy_table(struct mudax_value *to, const struct mudax_value *table)
     if (is_right && is_provisioned)
         is_right = copy_throughput(to, table);
     return is_right && copy_member(to, "DeletionProtectionEnabled", table) &&
+           copy_member(to, "StreamSpecification", table) &&
            copy_member(to, "TableClass", mudax_get(table, "TableClassSummary")) &&
            copy_indexes(to, "GlobalSecondaryIndexes", table, is_provisioned) &&
            copy_indexes(to, "LocalSecondaryIndexes", table, false);

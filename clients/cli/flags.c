@@ -100,6 +100,10 @@ static const struct flag_row rows[FLAGS] = {
                            KIND_TEXT},
     [FLAG_NEXT_TOKEN] = {"--next-token", "NextToken", "TEXT", "NextToken of the page before",
                          KIND_TEXT},
+    [FLAG_STREAM_SPECIFICATION] = {"--stream-specification", "StreamSpecification", "MAP",
+                                   "StreamEnabled=true,StreamViewType=NEW_IMAGE; kept, and given "
+                                   "back",
+                                   KIND_PLAIN},
     [FLAG_TABLE_CLASS] = {"--table-class", "TableClass", "TEXT",
                           "STANDARD or STANDARD_INFREQUENT_ACCESS", KIND_TEXT},
     [FLAG_DELETION_PROTECTION_ENABLED] = {"--deletion-protection-enabled",

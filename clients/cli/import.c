@@ -171,7 +171,7 @@ static struct mudax_value *copy_definition(const struct mudax_value *definition,
         "TableName",   "AttributeDefinitions",      "KeySchema",
         "BillingMode", "ProvisionedThroughput",     "GlobalSecondaryIndexes",
         "TableClass",  "DeletionProtectionEnabled", "LocalSecondaryIndexes",
-        "Tags"};
+        "Tags",        "StreamSpecification"};
     struct mudax_value *copy = mudax_map();
     bool is_right = copy != NULL;
     for (size_t i = 0; i < sizeof members / sizeof members[0] && is_right; i++) {

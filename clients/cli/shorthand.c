@@ -15,7 +15,8 @@ static struct mudax_value *read_map(struct reader *reader);
 /* A text of a member that has another type in DynamoDB's API. */
 static struct mudax_value *make_scalar(const char *name, const char *text)
 {
-    static const char *const truths[] = {"Enabled", "BOOL", "NULL", "ConsistentRead"};
+    static const char *const truths[] = {"Enabled", "StreamEnabled", "BOOL", "NULL",
+                                         "ConsistentRead"};
     size_t size = strlen(name);
     if (size > 5 && strcmp(name + size - 5, "Units") == 0)
         return mudax_number(text);

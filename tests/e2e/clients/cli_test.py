@@ -119,8 +119,13 @@ class CommandLine(unittest.TestCase):
         made = self.json("create-table", "--table-name", "Provisioned", "--attribute-definitions",
                          "AttributeName=p,AttributeType=S", "--key-schema", "AttributeName=p,KeyType=HASH",
                          "--provisioned-throughput", "ReadCapacityUnits=5,WriteCapacityUnits=6",
-                         "--tags", "Key=team,Value=shop", "Key=cost,Value=7")
+                         "--tags", "Key=team,Value=shop", "Key=cost,Value=7",
+                         "--stream-specification", "StreamEnabled=true,StreamViewType=NEW_IMAGE")
         self.assertEqual(made["TableDescription"]["ProvisionedThroughput"]["WriteCapacityUnits"], 6)
+        self.assertEqual(made["TableDescription"]["StreamSpecification"],
+                         {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"})
+        exported = json.loads(self.mudax("export", "--table-name", "Provisioned", "--definition").stdout.splitlines()[0])
+        self.assertIn('"StreamViewType": "NEW_IMAGE"', json.dumps(exported))
         arn = ("--resource-arn", made["TableDescription"]["TableArn"])
         self.assertEqual(self.json("list-tags-of-resource", *arn),
                          {"Tags": [{"Key": "team", "Value": "shop"}, {"Key": "cost", "Value": "7"}]})
