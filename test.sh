@@ -49,7 +49,7 @@ ctest --preset fuzz -L fuzz
 if $all; then
     step "release"
     # At -O3 gcc warns of what its inlining made up.
-    build release -DMUDAX_WERROR=OFF -DMUDAX_CHECK_OPERATIONS=2000000
+    build release -DMUDAX_WERROR=OFF -DMUDAX_CHECK_OPERATIONS=500000
     ctest --preset release -LE long
     step "coverage"
     build coverage -DMUDAX_BENCH=OFF

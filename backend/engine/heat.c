@@ -39,7 +39,7 @@ static void partition_unref(struct heat_partition *partition)
 
 struct heat *heat_create(uint32_t id, uint32_t partitions)
 {
-    struct heat *heat = calloc(1, sizeof *heat + partitions * sizeof heat->partitions[0]);
+    struct heat *heat = calloc(1, sizeof *heat + partitions * sizeof(void *)); /* pointers */
     if (heat == NULL)
         return NULL;
     heat->id = id;

@@ -367,8 +367,9 @@ static enum status compute_all(struct action *action, struct write_plan *plan)
         action->new_bytes += write->new_item.size;
     }
     ensure(plan->charged_count + plan->size_count <= plan->capacity);
-    memcpy(plan->counters + plan->charged_count, plan->sizes,
-           plan->size_count * sizeof *plan->sizes);
+    if (plan->size_count != 0)
+        memcpy(plan->counters + plan->charged_count, plan->sizes,
+               plan->size_count * sizeof *plan->sizes);
     plan->counter_count = plan->charged_count + plan->size_count;
     if (action->once.span != 0)
         plan->writes[plan->write_count++] =
