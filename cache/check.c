@@ -108,14 +108,13 @@ static bool find_unlike(struct checking *checking, struct bytes body, struct unl
 {
     struct cache *cache = checking->lane->cache;
     struct arena *arena = &checking->pages;
-    struct bytes found = BYTES_NONE;
     *out = (struct unlike){.body = BYTES_NONE};
     reclaim_begin(checking->lane->reclaimer);
     const struct entry *page = index_get(&cache->index, checking->check->probe);
     bool is_unlike = page != NULL && !entry_body_equals(&cache->memory, page, body);
     if (is_unlike) {
         struct bytes low = page_interval(page).low;
-        found = entry_body(&cache->memory, page, arena);
+        struct bytes found = entry_body(&cache->memory, page, arena);
         out->body = bytes_given(found) ? arena_copy(arena, found) : BYTES_NONE;
         out->low = low.size == 0 ? BYTES_LITERAL("") : arena_copy(arena, low);
     }

@@ -155,6 +155,7 @@ static void forgo_what_costs(void)
     /* Nobody cancels it. Told so in this way, glibc does without two atomic operations round each
      * system call that may wait: 0.05 us a request. */
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    /* NOLINTNEXTLINE(cert-pos47-c, concurrency-thread-canceltype-asynchronous) */
     (void)pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
 #ifdef RSEQ_SIG
     /* Nobody asks on which CPU it runs so often that the kernel should have to write it down each
