@@ -347,8 +347,13 @@ static bool open_file(struct warm *warm)
             log_trouble(warm, "warm_start_failed");
         return false;
     }
-    if (fread(head, 1, sizeof head, warm->file) != sizeof head ||
-        memcmp(head, WARM_MAGIC, sizeof WARM_MAGIC - 1) != 0) {
+    size_t got = fread(head, 1, sizeof head, warm->file);
+    if (got == 0 && feof(warm->file)) { /* made for us, but not by us */
+        (void)fclose(warm->file);
+        warm->file = NULL;
+        return false;
+    }
+    if (got != sizeof head || memcmp(head, WARM_MAGIC, sizeof WARM_MAGIC - 1) != 0) {
         errno = EINVAL;
         log_trouble(warm, "warm_start_failed");
         (void)fclose(warm->file);

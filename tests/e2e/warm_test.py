@@ -130,6 +130,15 @@ class Warm(unittest.TestCase):
         self.assertTrue(0 < fetched < keys and skipped == 0)
         self.assertEqual(self.verdict(client, "Shop", {"p": "key 1"})[1], {"p": "key 1", "v": 1})
 
+    def test_an_empty_file_is_written(self):
+        with open(self.file, "wb"):
+            pass
+        count = self.fill(self.begin())
+        self.end()
+        client = self.begin()
+        self.wait(client, count)
+        self.assertEqual(self.figures(client), [count, count, 0])
+
     def test_a_file_of_somebody_else_stays(self):
         with open(self.file, "wb") as file:
             file.write(b"dear diary, " * 10)
