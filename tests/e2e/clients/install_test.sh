@@ -24,9 +24,9 @@ export PKG_CONFIG_PATH="$library/pkgconfig" LD_LIBRARY_PATH="$library"
 # mudax_* is visible, and nothing else.
 nm -D --defined-only "$library/libmudax.so" | grep ' T mudax_open' >/dev/null || fail "libmudax.so lacks mudax_open"
 nm -g --defined-only "$library/libmudax.a" | grep ' T mudax_open' >/dev/null || fail "libmudax.a lacks mudax_open"
-visible=$(nm -D --defined-only "$library/libmudax.so" | awk '{print $3}' | grep -v -e '^mudax_' -e '^MUDAX_0$' || true)
+visible=$(nm -D --defined-only "$library/libmudax.so" | awk '$3 !~ /^mudax_/ && $3 != "MUDAX_0" {print $3}')
 [ -z "$visible" ] || fail "libmudax.so shows $visible"
-visible=$(nm -g --defined-only "$library/libmudax.a" | awk 'NF == 3 {print $3}' | grep -v '^mudax_' || true)
+visible=$(nm -g --defined-only "$library/libmudax.a" | awk 'NF == 3 && $3 !~ /^mudax_/ {print $3}')
 [ -z "$visible" ] || fail "libmudax.a shows $visible"
 [ "$(find "$scratch/root" -name '*.h' | wc -l)" = 1 ] || fail "mudax.h is not the only header"
 
