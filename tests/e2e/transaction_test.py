@@ -160,13 +160,19 @@ class Large(unittest.TestCase):
                         "p": f"k{item}", **{name: f"{name} {item} {time_}" for name in names}}}]
                     for item in range(100)]})
                 self.assertEqual(len(client.call(SCAN, {native.TABLE: "Wide", native.INDEX: "by-g19"})[0]), 100)
-                body, meta = client.call(native.GET, {native.TABLE: "Wide", native.KEY: {"p": "k99"},
-                                                      native.VERDICT: True}, with_meta=True)
-                self.assertEqual((body["g7"], native.VERDICTS[meta.get(0)]), (f"g7 99 {time_}", "hit"))
+                hits = 0
+                for item in range(100):
+                    body, meta = client.call(native.GET, {native.TABLE: "Wide", native.KEY: {"p": f"k{item}"},
+                                                          native.VERDICT: True}, with_meta=True)
+                    self.assertEqual(body["g7"], f"g7 {item} {time_}")
+                    hits += native.VERDICTS[meta.get(0)] == "hit"
+                # Two of them that share a stripe of this small cache drop each other's image.
+                self.assertGreater(hits, 50)
             client.close()
         finally:
             daemon.close()
             shutil.rmtree(folder, ignore_errors=True)
+
 
 if __name__ == "__main__":
     unittest.main()
