@@ -1,246 +1,423 @@
 #include "protocol/dynamodb/http1.h"
 
-#include <http_parser.h>
-
 #include <strings.h>
+
+enum { CHUNK_DIGITS_MAX = 15 };
 
 /* What is kept of a request that has come in part; in wire_session.state. */
 struct partial {
-    http_parser parser;
-    size_t scanned; /* bytes the parser has seen; 0: nothing is kept */
-    uint32_t body_size;
-    bool has_head;     /* the parser has seen the end of the header fields */
-    bool is_continued; /* the client was told to go on */
+    size_t head_size; /* its empty line too; 0: it is not whole, and read from the front again */
+    size_t needed;    /* bytes in all; with a whole request, what it takes */
+    size_t chunk_at;  /* where the first chunk that is not whole begins; 0: Content-Length */
+    size_t body_size; /* of the chunks before it */
 };
 
 _Static_assert(sizeof(struct partial) <= sizeof((struct wire_session *)0)->state,
                "wire_session.state must hold it");
 
-/* One run of the parser. */
-struct run {
+/* One call. */
+struct reading {
     struct partial *partial;
     struct bytes input;
     size_t body_max;
     struct arena *arena;
-    struct http1_message *message; /* NULL: only the end is looked for */
-    struct bytes field;            /* name whose value comes next */
-    uint8_t *joined;               /* arena memory, when the body has several pieces */
-    bool is_whole;
-    enum http1_result refusal; /* why a callback has stopped the parser; HTTP1_WHOLE: none has */
-    const char *complaint;     /* of HTTP1_MALFORMED */
+    struct http1_message *message;
+    const char *complaint; /* of HTTP1_MALFORMED */
 };
 
-enum { GO_ON = 0, STOP = 3 };
-
-static int refuse(struct run *run, enum http1_result refusal, const char *complaint)
-{
-    run->refusal = refusal;
-    run->complaint = complaint;
-    return STOP;
-}
-
-/* ---- what the parser calls ---- */
-
-/* One piece of the head, which ends at most there. */
-static int check_head(struct run *run, struct bytes piece)
-{
-    size_t end = (size_t)(piece.data + piece.size - run->input.data);
-    return end > HTTP1_HEAD_MAX ? refuse(run, HTTP1_HEAD_TOO_LARGE, "") : GO_ON;
-}
-
-static int on_url(http_parser *parser, const char *at, size_t size)
-{
-    struct run *run = parser->data;
-    if (run->message == NULL)
-        return GO_ON;
-    run->message->url = bytes_of(at, size);
-    return check_head(run, run->message->url);
-}
-
-static int on_field(http_parser *parser, const char *at, size_t size)
-{
-    struct run *run = parser->data;
-    run->field = bytes_of(at, size);
-    /* As the library is mostly built it takes this; RFC 9112, 5.1 does not. */
-    if (memchr(at, ' ', size) != NULL)
-        return refuse(run, HTTP1_MALFORMED, "a blank in the name of a header field");
-    return GO_ON;
-}
-
-static bool is_name(struct bytes field, const char *name, size_t size)
-{
-    return field.size == size && strncasecmp((const char *)field.data, name, size) == 0;
-}
-
-#define IS_NAME(field, name) is_name(field, name, sizeof(name) - 1)
-
-static int on_value(http_parser *parser, const char *at, size_t size)
-{
-    struct run *run = parser->data;
-    struct http1_message *message = run->message;
-    if (message == NULL || run->partial->has_head) /* trailers of a chunked body say nothing */
-        return GO_ON;
-    if (!bytes_given(run->field)) /* RFC 9112, 5.2 */
-        return refuse(run, HTTP1_MALFORMED, "a header field goes on on a second line");
-    while (size != 0 && (at[size - 1] == ' ' || at[size - 1] == '\t'))
-        size--;
-    struct bytes value = bytes_of(at, size);
-    if (IS_NAME(run->field, "x-amz-target"))
-        message->target = value;
-    else if (IS_NAME(run->field, "content-encoding"))
-        message->content_encoding = value;
-    else if (IS_NAME(run->field, "expect"))
-        message->expects_continue |= IS_NAME(value, "100-continue");
-    run->field = BYTES_NONE;
-    return check_head(run, value);
-}
-
-static int on_head(http_parser *parser)
-{
-    struct run *run = parser->data;
-    struct http1_message *message = run->message;
-    run->partial->has_head = true;
-    if (parser->http_major != 1)
-        return refuse(run, HTTP1_MALFORMED, "neither HTTP/1.1 nor HTTP/1.0");
-    if (message != NULL) {
-        bool is_old = parser->http_minor == 0;
-        bool is_kept = is_old && (parser->flags & F_CONNECTION_KEEP_ALIVE) != 0;
-        message->is_last = (is_old && !is_kept) || (parser->flags & F_CONNECTION_CLOSE) != 0;
-        message->must_say_alive = is_kept && !message->is_last;
-        message->expects_continue &= !is_old;
-    }
-    if ((parser->flags & F_CONTENTLENGTH) != 0 && parser->content_length > run->body_max)
-        return refuse(run, HTTP1_BODY_TOO_LARGE, "");
-    return GO_ON;
-}
-
-/* Puts a further piece of a body behind the others. */
-static int join(struct run *run, struct bytes piece)
-{
-    struct bytes *body = &run->message->body;
-    if (run->joined == NULL) {
-        /* What can still come is not longer than the input. */
-        size_t left = (size_t)(run->input.data + run->input.size - piece.data);
-        size_t most = body->size + (left < run->body_max ? left : run->body_max);
-        run->joined = arena_alloc(run->arena, most);
-        if (run->joined == NULL)
-            return refuse(run, HTTP1_NO_MEMORY, "");
-        memcpy(run->joined, body->data, body->size);
-    }
-    memcpy(run->joined + body->size, piece.data, piece.size);
-    *body = bytes_of(run->joined, body->size + piece.size);
-    return GO_ON;
-}
-
-static int on_body(http_parser *parser, const char *at, size_t size)
-{
-    struct run *run = parser->data;
-    if (size > run->body_max - run->partial->body_size)
-        return refuse(run, HTTP1_BODY_TOO_LARGE, "");
-    run->partial->body_size += (uint32_t)size;
-    if (run->message == NULL)
-        return GO_ON;
-    struct bytes piece = bytes_of(at, size);
-    if (bytes_given(run->message->body))
-        return join(run, piece);
-    run->message->body = piece;
-    return GO_ON;
-}
-
-static int on_whole(http_parser *parser)
-{
-    struct run *run = parser->data;
-    run->is_whole = true;
-    http_parser_pause(parser, 1); /* what follows is the next request */
-    return GO_ON;
-}
-
-static const http_parser_settings callbacks = {
-    .on_url = on_url,
-    .on_header_field = on_field,
-    .on_header_value = on_value,
-    .on_headers_complete = on_head,
-    .on_body = on_body,
-    .on_message_complete = on_whole,
+/* What the head says of the body, and of the connection. */
+struct head {
+    struct bytes rest; /* lines not yet read */
+    size_t length;
+    bool has_length, is_chunked;
+    bool is_old; /* HTTP/1.0 */
+    bool wants_close, wants_alive;
 };
 
-/* ---- runs ---- */
-
-/* Lets the parser see what it has not seen. HTTP1_MORE when it wants more. */
-static enum http1_result run_parser(struct run *run, struct error *error)
+static enum http1_result refuse(struct reading *reading, const char *complaint)
 {
-    struct partial *partial = run->partial;
-    const char *at = (const char *)run->input.data + partial->scanned;
-    size_t left = run->input.size - partial->scanned;
-    partial->parser.data = run;
-    size_t seen = http_parser_execute(&partial->parser, &callbacks, at, left);
-    partial->parser.data = NULL;
-    partial->scanned += seen;
-    if (run->is_whole)
-        return HTTP1_WHOLE;
-    enum http_errno failure = HTTP_PARSER_ERRNO(&partial->parser);
-    if (failure == HPE_OK && seen == left)
-        return HTTP1_MORE;
-    if (failure == HPE_HEADER_OVERFLOW)
-        return HTTP1_HEAD_TOO_LARGE;
-    if (run->refusal != HTTP1_WHOLE && run->refusal != HTTP1_MALFORMED)
-        return run->refusal;
-    (void)error_set(error, STATUS_MALFORMED, "Malformed HTTP request: %s",
-                    run->refusal == HTTP1_MALFORMED ? run->complaint
-                                                    : http_errno_description(failure));
+    reading->complaint = complaint;
     return HTTP1_MALFORMED;
 }
 
-/* The framing of chunks may be as long as the body again, not longer. */
-static enum http1_result check_size(const struct partial *partial, size_t body_max)
+static enum http1_result more(struct reading *reading, size_t needed)
 {
-    if (!partial->has_head)
-        return partial->scanned > HTTP1_HEAD_MAX ? HTTP1_HEAD_TOO_LARGE : HTTP1_MORE;
-    return partial->scanned / 2 > body_max + HTTP1_HEAD_MAX ? HTTP1_BODY_TOO_LARGE : HTTP1_MORE;
+    reading->partial->needed = needed;
+    return HTTP1_MORE;
 }
 
-/* Goes on where the parser was. False when the bytes are to be read from the front, because the
- * head or the whole request is there now, or something is wrong with it. */
-static bool is_still_waiting(struct partial *partial, struct bytes input, size_t body_max)
+/* ---- characters ---- */
+
+/* RFC 9110, 5.6.2; what is common first. */
+static bool is_token(uint8_t c)
 {
-    struct error error;
-    struct run run = {.partial = partial, .input = input, .body_max = body_max};
-    bool had_head = partial->has_head;
-    return run_parser(&run, &error) == HTTP1_MORE && had_head == partial->has_head &&
-           check_size(partial, body_max) == HTTP1_MORE;
+    uint8_t letter = c | 0x20;
+    return (letter >= 'a' && letter <= 'z') || c == '-' || (c >= '0' && c <= '9') ||
+           (c > ' ' && c != ':' && strchr("!#$%&'*+.^_`|~", c) != NULL);
 }
 
-static enum http1_method method_of(const http_parser *parser)
+static size_t token_size(struct bytes text)
 {
-    if (parser->method == HTTP_POST)
+    size_t size = 0;
+    while (size < text.size && is_token(text.data[size]))
+        size++;
+    return size;
+}
+
+static bool is_control(uint8_t c)
+{
+    return (c < ' ' && c != '\t') || c == 0x7f;
+}
+
+/* Whether one of eight may be; all others are not. */
+static bool may_be_control(const uint8_t *at)
+{
+    const uint64_t ones = 0x0101010101010101, highs = 0x8080808080808080;
+    uint64_t eight;
+    memcpy(&eight, at, sizeof eight);
+    uint64_t deletes = eight ^ (ones * 0x7f);
+    return ((((eight - ones * ' ') & ~eight) | ((deletes - ones) & ~deletes)) & highs) != 0;
+}
+
+static bool has_control(struct bytes text)
+{
+    size_t at = 0;
+    while (text.size - at >= 8 && !may_be_control(text.data + at))
+        at += 8;
+    while (at < text.size && !is_control(text.data[at]))
+        at++;
+    return at < text.size;
+}
+
+static bool is_blank(uint8_t c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static struct bytes trim(struct bytes text)
+{
+    while (text.size != 0 && is_blank(text.data[text.size - 1]))
+        text.size--;
+    while (text.size != 0 && is_blank(text.data[0]))
+        text = bytes_of(text.data + 1, text.size - 1);
+    return text;
+}
+
+/* As words of HTTP are compared, whatever their case. */
+static bool is_word(struct bytes text, struct bytes word)
+{
+    return text.size == word.size &&
+           strncasecmp((const char *)text.data, (const char *)word.data, word.size) == 0;
+}
+
+#define IS(text, literal) is_word(text, BYTES_LITERAL(literal))
+
+/* Takes what is before the next `end`, and that too, from the front of `rest`; all, if there is
+ * none. */
+static struct bytes take_until(struct bytes *rest, uint8_t end)
+{
+    const uint8_t *at = rest->size == 0 ? NULL : memchr(rest->data, end, rest->size);
+    size_t size = at == NULL ? rest->size : (size_t)(at - rest->data);
+    size_t taken = size + (at != NULL);
+    struct bytes text = bytes_of(rest->data, size);
+    *rest = bytes_of(rest->data + taken, rest->size - taken);
+    return text;
+}
+
+/* One line, without its end. False if it has none. */
+static bool take_line(struct bytes *rest, struct bytes *line)
+{
+    struct bytes all = *rest;
+    *line = take_until(rest, '\n');
+    bool is_whole = line->size < all.size;
+    if (is_whole && line->size != 0 && line->data[line->size - 1] == '\r')
+        line->size--;
+    return is_whole;
+}
+
+/* ---- heads ---- */
+
+static enum http1_method method_of(struct bytes name)
+{
+    if (bytes_equal(name, BYTES_LITERAL("POST")))
         return HTTP1_POST;
-    return parser->method == HTTP_GET    ? HTTP1_GET
-           : parser->method == HTTP_HEAD ? HTTP1_HEAD
-                                         : HTTP1_OTHER;
+    if (bytes_equal(name, BYTES_LITERAL("GET")))
+        return HTTP1_GET;
+    return bytes_equal(name, BYTES_LITERAL("HEAD")) ? HTTP1_HEAD : HTTP1_OTHER;
 }
 
-/* Reads all of `input` from the front. */
-static enum http1_result read_front(struct partial *partial, struct bytes input, size_t body_max,
-                                    struct arena *arena, struct http1_message *message,
-                                    struct error *error)
+/* RFC 9112, 3. */
+static enum http1_result read_request_line(struct reading *reading, struct bytes line,
+                                           struct head *head)
 {
-    *partial = (struct partial){.is_continued = partial->is_continued};
-    *message = (struct http1_message){.head = input};
-    http_parser_init(&partial->parser, HTTP_REQUEST);
-    struct run run = {.partial = partial,
-                      .input = input,
-                      .body_max = body_max,
-                      .arena = arena,
-                      .message = message};
-    enum http1_result result = run_parser(&run, error);
-    message->method = method_of(&partial->parser);
-    return result == HTTP1_MORE ? check_size(partial, body_max) : result;
+    struct bytes version = line;
+    struct bytes method = take_until(&version, ' ');
+    struct bytes url = take_until(&version, ' ');
+    if (method.size == 0 || token_size(method) != method.size)
+        return refuse(reading, "invalid HTTP method");
+    head->is_old = bytes_equal(version, BYTES_LITERAL("HTTP/1.0"));
+    if (!head->is_old && !bytes_equal(version, BYTES_LITERAL("HTTP/1.1")))
+        return refuse(reading, "neither HTTP/1.1 nor HTTP/1.0");
+    if (url.size == 0 || has_control(url))
+        return refuse(reading, "invalid target");
+    reading->message->method = method_of(method);
+    reading->message->url = url;
+    return HTTP1_WHOLE;
 }
 
-static size_t bytes_needed(const struct partial *partial)
+/* Too long for anything here is as long as can be. */
+static bool read_length(struct bytes digits, size_t *out)
 {
-    bool is_known = partial->has_head && (partial->parser.flags & F_CONTENTLENGTH) != 0;
-    return partial->scanned + (is_known ? (size_t)partial->parser.content_length : 1);
+    *out = 0;
+    for (size_t i = 0; i < digits.size; i++) {
+        if (digits.data[i] < '0' || digits.data[i] > '9')
+            return false;
+        *out = *out > SIZE_MAX / 16 ? SIZE_MAX : 10 * *out + (digits.data[i] - '0');
+    }
+    return digits.size != 0;
+}
+
+static void read_connection(struct bytes list, struct head *head)
+{
+    while (list.size != 0) {
+        struct bytes word = trim(take_until(&list, ','));
+        head->wants_close |= IS(word, "close");
+        head->wants_alive |= IS(word, "keep-alive");
+    }
+}
+
+/* RFC 9112, 6. Where several readings are possible none is taken. */
+static enum http1_result read_framing(struct reading *reading, struct bytes name,
+                                      struct bytes value, struct head *head)
+{
+    if (IS(name, "content-length")) {
+        if (head->has_length || !read_length(value, &head->length))
+            return refuse(reading, "invalid content-length");
+        head->has_length = true;
+    } else if (IS(name, "transfer-encoding")) {
+        if (head->is_chunked || head->is_old || !IS(value, "chunked"))
+            return refuse(reading, "invalid transfer-encoding");
+        head->is_chunked = true;
+    }
+    return head->has_length && head->is_chunked
+               ? refuse(reading, "content-length beside transfer-encoding")
+               : HTTP1_WHOLE;
+}
+
+/* RFC 9112, 5. */
+static enum http1_result read_field(struct reading *reading, struct bytes line, struct head *head)
+{
+    struct http1_message *message = reading->message;
+    struct bytes name = bytes_of(line.data, token_size(line));
+    if (is_blank(line.data[0]))
+        return refuse(reading, "a header field goes on on a second line");
+    if (name.size == 0 || name.size == line.size || line.data[name.size] != ':')
+        return refuse(reading, "invalid name of a header field");
+    struct bytes value = trim(bytes_of(line.data + name.size + 1, line.size - name.size - 1));
+    if (has_control(value))
+        return refuse(reading, "a control character in a header field");
+    if (IS(name, "x-amz-target"))
+        message->target = value;
+    else if (IS(name, "content-encoding"))
+        message->content_encoding = value;
+    else if (IS(name, "expect"))
+        message->expects_continue |= !head->is_old && IS(value, "100-continue");
+    else if (IS(name, "connection"))
+        read_connection(value, head);
+    else
+        return read_framing(reading, name, value, head);
+    return HTTP1_WHOLE;
+}
+
+/* Empty lines may stand before it: RFC 9112, 2.2. */
+static enum http1_result find_request_line(struct reading *reading, struct head *head,
+                                           struct bytes *line)
+{
+    do {
+        if (!take_line(&head->rest, line))
+            return line->size == 0 || line->data[0] == '\r' || token_size(*line) != 0
+                       ? HTTP1_MORE
+                       : refuse(reading, "invalid HTTP method");
+    } while (line->size == 0);
+    return HTTP1_WHOLE;
+}
+
+static enum http1_result read_lines(struct reading *reading, struct head *head)
+{
+    struct bytes line;
+    enum http1_result result = find_request_line(reading, head, &line);
+    if (result == HTTP1_WHOLE)
+        result = read_request_line(reading, line, head);
+    while (result == HTTP1_WHOLE) {
+        if (!take_line(&head->rest, &line))
+            return HTTP1_MORE;
+        if (line.size == 0)
+            return HTTP1_WHOLE;
+        result = read_field(reading, line, head);
+    }
+    return result;
+}
+
+static enum http1_result read_head(struct reading *reading)
+{
+    struct http1_message *message = reading->message;
+    struct partial *partial = reading->partial;
+    struct head head = {.rest = reading->input};
+    *message = (struct http1_message){.method = HTTP1_OTHER};
+    enum http1_result result = read_lines(reading, &head);
+    size_t size = reading->input.size - head.rest.size;
+    if (result != HTTP1_MALFORMED &&
+        (result == HTTP1_MORE ? reading->input.size : size) > HTTP1_HEAD_MAX)
+        return HTTP1_HEAD_TOO_LARGE;
+    if (result != HTTP1_WHOLE)
+        return result == HTTP1_MORE ? more(reading, reading->input.size + 1) : result;
+    message->head = bytes_of(reading->input.data, size);
+    message->is_last = head.wants_close || (head.is_old && !head.wants_alive);
+    message->must_say_alive = head.is_old && !message->is_last;
+    if (head.length > reading->body_max)
+        return HTTP1_BODY_TOO_LARGE;
+    partial->head_size = size;
+    if (head.is_chunked)
+        partial->chunk_at = size;
+    else
+        partial->needed = size + head.length;
+    return HTTP1_WHOLE;
+}
+
+/* ---- chunks: RFC 9112, 7.1 ---- */
+
+struct chunk {
+    size_t line_size; /* of the line that tells its size; 0: it is not whole */
+    size_t size;
+};
+
+static int digit_of(uint8_t c)
+{
+    uint8_t letter = c | 0x20;
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
+}
+
+/* Extensions are ignored. False if it is none. */
+static bool read_chunk(struct bytes rest, struct chunk *out)
+{
+    size_t digits = 0;
+    *out = (struct chunk){0};
+    for (; digits < rest.size && digit_of(rest.data[digits]) >= 0; digits++) {
+        if (digits == CHUNK_DIGITS_MAX)
+            return false;
+        out->size = 16 * out->size + (size_t)digit_of(rest.data[digits]);
+    }
+    if (digits == rest.size)
+        return true;
+    if (digits == 0 ||
+        (rest.data[digits] != '\r' && rest.data[digits] != ';' && !is_blank(rest.data[digits])))
+        return false;
+    struct bytes after = rest;
+    struct bytes line = take_until(&after, '\n');
+    if (line.size == rest.size)
+        return true;
+    out->line_size = line.size + 1;
+    return line.data[line.size - 1] == '\r' && !has_control(bytes_of(line.data, line.size - 1));
+}
+
+static struct bytes input_from(const struct reading *reading, size_t at)
+{
+    return bytes_of(reading->input.data + at, reading->input.size - at);
+}
+
+/* What is behind the last chunk says nothing here. */
+static enum http1_result skip_trailers(struct reading *reading, size_t at)
+{
+    struct bytes rest = input_from(reading, at), line;
+    do {
+        if (!take_line(&rest, &line))
+            return reading->input.size - at > HTTP1_HEAD_MAX
+                       ? HTTP1_HEAD_TOO_LARGE
+                       : more(reading, reading->input.size + 1);
+    } while (line.size != 0);
+    reading->partial->needed = reading->input.size - rest.size;
+    return HTTP1_WHOLE;
+}
+
+/* The framing of chunks may be as long as the body again, not longer. */
+static bool is_framing_long(const struct reading *reading, size_t size)
+{
+    return size / 2 > reading->body_max + HTTP1_HEAD_MAX;
+}
+
+/* Goes on where it was. */
+static enum http1_result scan_chunks(struct reading *reading)
+{
+    struct partial *partial = reading->partial;
+    for (;;) {
+        struct bytes rest = input_from(reading, partial->chunk_at);
+        struct chunk chunk;
+        if (!read_chunk(rest, &chunk))
+            return refuse(reading, "invalid chunk size");
+        if (partial->body_size + chunk.size > reading->body_max ||
+            is_framing_long(reading,
+                            chunk.line_size == 0 ? reading->input.size : partial->chunk_at))
+            return HTTP1_BODY_TOO_LARGE;
+        if (chunk.line_size == 0)
+            return more(reading, reading->input.size + 1);
+        size_t end = chunk.line_size + chunk.size;
+        if (chunk.size == 0)
+            return skip_trailers(reading, partial->chunk_at + end);
+        if (rest.size < end + 2)
+            return more(reading, partial->chunk_at + end + 2);
+        if (memcmp(rest.data + end, "\r\n", 2) != 0)
+            return refuse(reading, "a chunk longer than its chunk size");
+        partial->chunk_at += end + 2;
+        partial->body_size += chunk.size;
+    }
+}
+
+static enum http1_result join_chunks(struct reading *reading)
+{
+    const struct partial *partial = reading->partial;
+    uint8_t *body = arena_alloc(reading->arena, partial->body_size + 1);
+    if (body == NULL)
+        return HTTP1_NO_MEMORY;
+    size_t size = 0;
+    for (size_t at = partial->head_size; at < partial->chunk_at;) {
+        struct bytes rest = input_from(reading, at);
+        struct chunk chunk;
+        (void)read_chunk(rest, &chunk);
+        memcpy(body + size, rest.data + chunk.line_size, chunk.size);
+        size += chunk.size;
+        at += chunk.line_size + chunk.size + 2;
+    }
+    reading->message->body = bytes_of(body, size);
+    return HTTP1_WHOLE;
+}
+
+/* ---- requests ---- */
+
+static enum http1_result read_request(struct reading *reading)
+{
+    struct partial *partial = reading->partial;
+    bool is_begun = partial->head_size != 0;
+    enum http1_result result = is_begun ? HTTP1_WHOLE : read_head(reading);
+    if (result == HTTP1_WHOLE && partial->chunk_at != 0)
+        result = scan_chunks(reading);
+    else if (result == HTTP1_WHOLE && reading->input.size < partial->needed)
+        result = HTTP1_MORE;
+    if (result == HTTP1_MORE && !is_begun && partial->head_size != 0 &&
+        reading->message->expects_continue)
+        return HTTP1_CONTINUE;
+    if (result != HTTP1_WHOLE)
+        return result;
+    struct partial whole = *partial;
+    if (is_begun)
+        (void)read_head(reading); /* its views were of bytes that may have moved */
+    *partial = whole;
+    if (whole.chunk_at != 0)
+        return join_chunks(reading);
+    reading->message->body =
+        bytes_of(reading->input.data + whole.head_size, whole.needed - whole.head_size);
+    return HTTP1_WHOLE;
 }
 
 enum http1_result http1_read(struct wire_session *session, struct bytes input, size_t body_max,
@@ -249,79 +426,88 @@ enum http1_result http1_read(struct wire_session *session, struct bytes input, s
 {
     struct partial partial;
     memcpy(&partial, session->state, sizeof partial);
-    enum http1_result result = HTTP1_MORE;
-    if (input.size == partial.scanned) { /* to the parser, no bytes are the end of the connection */
-        *needed = bytes_needed(&partial);
-        return result;
+    if (input.size == 0 || input.size < partial.needed) {
+        *needed = input.size == 0 && partial.needed == 0 ? 1 : partial.needed;
+        return HTTP1_MORE;
     }
-    bool is_waiting = partial.scanned != 0 && is_still_waiting(&partial, input, body_max);
-    if (!is_waiting)
-        result = read_front(&partial, input, body_max, arena, out, error);
-    if (result != HTTP1_MORE) {
+    struct reading reading = {
+        .partial = &partial, .input = input, .body_max = body_max, .arena = arena, .message = out};
+    enum http1_result result = read_request(&reading);
+    if (result == HTTP1_MALFORMED)
+        (void)error_set(error, STATUS_MALFORMED, "Malformed HTTP request: %s", reading.complaint);
+    if (result == HTTP1_WHOLE)
+        *used = partial.needed;
+    *needed = partial.needed;
+    if (result == HTTP1_MORE || result == HTTP1_CONTINUE)
+        memcpy(session->state, &partial, sizeof partial);
+    else
         memset(session->state, 0, sizeof session->state);
-        *used = partial.scanned;
-        return result;
-    }
-    *needed = bytes_needed(&partial);
-    if (!is_waiting && partial.has_head && out->expects_continue && !partial.is_continued) {
-        partial.is_continued = true;
-        result = HTTP1_CONTINUE;
-    }
-    memcpy(session->state, &partial, sizeof partial);
     return result;
 }
 
 /* ---- what a message says ---- */
 
-static struct bytes trim(struct bytes bytes)
-{
-    while (bytes.size != 0 && strchr(" \t\r", bytes.data[bytes.size - 1]) != NULL)
-        bytes.size--;
-    while (bytes.size != 0 && strchr(" \t", bytes.data[0]) != NULL)
-        bytes = bytes_of(bytes.data + 1, bytes.size - 1);
-    return bytes;
-}
-
-/* Takes a line, its end too, from the front of `rest`. */
-static struct bytes take_line(struct bytes *rest)
-{
-    const uint8_t *end = rest->size == 0 ? NULL : memchr(rest->data, '\n', rest->size);
-    size_t size = end == NULL ? rest->size : (size_t)(end - rest->data);
-    struct bytes line = bytes_of(rest->data, size);
-    *rest = bytes_of(rest->data + size + (end != NULL), rest->size - size - (end != NULL));
-    return line;
-}
-
 bool http1_next_field(struct bytes head, struct bytes *rest, struct bytes *name,
                       struct bytes *value)
 {
-    if (!bytes_given(*rest)) {
+    struct bytes line = BYTES_NONE;
+    bool is_first = !bytes_given(*rest);
+    if (is_first)
         *rest = head;
-        while (rest->size != 0 && trim(take_line(rest)).size == 0)
-            continue; /* empty lines may stand before the request line */
-    }
-    struct bytes line = take_line(rest);
-    const uint8_t *colon = line.size == 0 ? NULL : memchr(line.data, ':', line.size);
-    if (colon == NULL)
+    while (is_first && line.size == 0 && take_line(rest, &line))
+        continue; /* empty lines, and the request line */
+    if (!take_line(rest, &line) || line.size == 0)
         return false;
-    *name = bytes_of(line.data, (size_t)(colon - line.data));
-    *value = trim(bytes_of(colon + 1, line.size - name->size - 1));
+    *name = take_until(&line, ':');
+    *value = trim(line);
     return true;
 }
 
+/* Where the host's name ends. */
+static struct bytes skip_host(struct bytes rest)
+{
+    while (rest.size != 0 && rest.data[0] != '/' && rest.data[0] != '?')
+        rest = bytes_of(rest.data + 1, rest.size - 1);
+    return rest;
+}
+
+/* RFC 9112, 3.2: origin form, or absolute form. */
 struct bytes http1_path(struct bytes url)
 {
-    struct http_parser_url parts;
-    http_parser_url_init(&parts);
-    if (!bytes_given(url) ||
-        http_parser_parse_url((const char *)url.data, url.size, 0, &parts) != 0)
+    struct bytes rest = url;
+    if (url.size == 0)
         return BYTES_NONE;
-    if ((parts.field_set & (1 << UF_PATH)) == 0)
-        return BYTES_LITERAL("/");
-    return bytes_of(url.data + parts.field_data[UF_PATH].off, parts.field_data[UF_PATH].len);
+    if (url.data[0] != '/') {
+        struct bytes scheme = take_until(&rest, ':');
+        if ((!IS(scheme, "http") && !IS(scheme, "https")) ||
+            !bytes_begin_with(rest, BYTES_LITERAL("//")))
+            return BYTES_NONE;
+        rest = skip_host(bytes_of(rest.data + 2, rest.size - 2));
+    }
+    struct bytes path = take_until(&rest, '?');
+    return path.size == 0 ? BYTES_LITERAL("/") : path;
 }
 
 const char *http1_reason(int code)
 {
-    return http_status_str((enum http_status)code);
+    switch (code) {
+    case 200:
+        return "OK";
+    case 400:
+        return "Bad Request";
+    case 404:
+        return "Not Found";
+    case 405:
+        return "Method Not Allowed";
+    case 408:
+        return "Request Timeout";
+    case 413:
+        return "Payload Too Large";
+    case 431:
+        return "Request Header Fields Too Large";
+    case 503:
+        return "Service Unavailable";
+    default:
+        return "Internal Server Error";
+    }
 }
