@@ -4,36 +4,23 @@
 #include "protocol/dynamodb/signature.h"
 #include "protocol/hash.h"
 
-#include <zlib.h>
+#include <libdeflate.h>
 
 #include <strings.h>
 
 enum {
-    HASHED_MAX = 240, /* what XXH3 takes at its fastest */
-    GZIP_WINDOW = 16 + MAX_WBITS, /* zlib: gzip's frame around it, and no other */
-    INFLATED_MIN = 4096,
+    HASHED_MAX = 240,         /* what XXH3 takes at its fastest */
     INFLATED_PER_BYTE = 1032, /* deflate's best; zlib.net, "Maximum compression factor" */
 };
 
 /* ---- compressed bodies ---- */
-
-static voidpf zlib_alloc(voidpf arena, uInt items, uInt size)
-{
-    return arena_alloc(arena, (size_t)items * size);
-}
-
-static void zlib_free(voidpf arena, voidpf memory)
-{
-    (void)arena;
-    (void)memory;
-}
 
 static enum status refuse_gzip(struct error *error)
 {
     return error_set(error, STATUS_MALFORMED, "The body is not what Content-Encoding: gzip says");
 }
 
-/* What the end of a gzip file says of its size, which may be a lie. */
+/* What the end of a gzip file says of its size: RFC 1952, 2.3.1. */
 static size_t announced_size(struct bytes packed)
 {
     if (packed.size < 4)
@@ -42,47 +29,26 @@ static size_t announced_size(struct bytes packed)
     return end[-4] | (size_t)end[-3] << 8 | (size_t)end[-2] << 16 | (size_t)end[-1] << 24;
 }
 
-/* Room for what comes out: what is announced and a byte to see its end, as far as so few packed
- * bytes can hold so much; then twice as much each time. At most one byte more than is allowed. */
-static bool grow(z_stream *stream, size_t announced, struct arena *arena, size_t body_max,
-                 uint8_t **start)
+static enum status inflate(struct bytes packed, struct arena *arena, size_t body_max,
+                           struct bytes *out, struct error *error)
 {
-    size_t size = stream->total_out;
-    size_t most = (size_t)stream->avail_in * INFLATED_PER_BYTE;
-    size_t first = announced < most ? announced + 1 : most;
-    size_t capacity = size != 0 ? 2 * size : first < INFLATED_MIN ? INFLATED_MIN : first;
-    if (capacity > body_max + 1)
-        capacity = body_max + 1;
-    uint8_t *memory = arena_alloc(arena, capacity);
-    if (memory == NULL)
-        return false;
-    if (*start != NULL)
-        memcpy(memory, *start, size);
-    *start = memory;
-    stream->next_out = memory + size;
-    stream->avail_out = (uInt)(capacity - size);
-    return true;
-}
-
-static enum status inflate_all(z_stream *stream, struct bytes packed, struct arena *arena,
-                               size_t body_max, struct bytes *out, struct error *error)
-{
-    uint8_t *start = NULL;
-    int result = Z_OK;
-    while (result == Z_OK && stream->total_out <= body_max) {
-        if (stream->avail_out == 0 &&
-            !grow(stream, announced_size(packed), arena, body_max, &start))
-            return error_set(error, STATUS_NO_MEMORY, "%s", "");
-        result = inflate(stream, Z_NO_FLUSH);
-    }
-    if (stream->total_out > body_max)
+    size_t size = announced_size(packed), used = 0;
+    if (size > packed.size * INFLATED_PER_BYTE)
+        return refuse_gzip(error);
+    if (size > body_max)
         return error_set(error, STATUS_TOO_LARGE, "A body may have %zu bytes, uncompressed",
                          body_max);
-    if (result == Z_MEM_ERROR)
+    uint8_t *memory = arena_alloc(arena, size + 1);
+    struct libdeflate_decompressor *decompressor =
+        memory == NULL ? NULL : libdeflate_alloc_decompressor();
+    if (decompressor == NULL)
         return error_set(error, STATUS_NO_MEMORY, "%s", "");
-    if (result != Z_STREAM_END || stream->avail_in != 0)
+    enum libdeflate_result result = libdeflate_gzip_decompress_ex(
+        decompressor, packed.data, packed.size, memory, size, &used, NULL);
+    libdeflate_free_decompressor(decompressor);
+    if (result != LIBDEFLATE_SUCCESS || used != packed.size)
         return refuse_gzip(error);
-    *out = bytes_of(start, stream->total_out);
+    *out = bytes_of(memory, size);
     return STATUS_OK;
 }
 
@@ -95,18 +61,7 @@ static enum status unpack_body(struct http1_message *message, struct arena *aren
         return STATUS_OK;
     if (encoding.size != 4 || strncasecmp((const char *)encoding.data, "gzip", 4) != 0)
         return error_set(error, STATUS_MALFORMED, "Content-Encoding must be gzip, or none");
-    z_stream stream = {.zalloc = zlib_alloc,
-                       .zfree = zlib_free,
-                       .opaque = arena,
-                       .next_in = (uint8_t *)(uintptr_t)message->body.data,
-                       .avail_in = (uInt)message->body.size};
-    int result = inflateInit2(&stream, GZIP_WINDOW);
-    if (result != Z_OK)
-        return error_set(error, STATUS_NO_MEMORY, "%s", "");
-    enum status status =
-        inflate_all(&stream, message->body, arena, body_max, &message->body, error);
-    (void)inflateEnd(&stream);
-    return status;
+    return inflate(message->body, arena, body_max, &message->body, error);
 }
 
 /* ---- answers of the protocol's own ---- */

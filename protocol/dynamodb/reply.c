@@ -5,7 +5,7 @@
 #include "protocol/dynamodb/parts.h"
 #include "protocol/encoding/json.h"
 
-#include <zlib.h>
+#include <libdeflate.h>
 
 enum {
     HEAD_MAX = 512, /* all that put_head() can write */
@@ -78,7 +78,7 @@ static uint8_t *put_head(uint8_t *at, const struct head *head, struct bytes body
     at = put_text(put_text(at, "\r\nContent-Type: "), head->content_type);
     at = put_decimal(put_text(at, "\r\nContent-Length: "), body.size);
     at = put_id(put_text(at, "\r\nx-amzn-RequestId: "), head->id);
-    at = put_decimal(put_text(at, "\r\nx-amz-crc32: "), crc32_z(0, body.data, body.size));
+    at = put_decimal(put_text(at, "\r\nx-amz-crc32: "), libdeflate_crc32(0, body.data, body.size));
     if (head->verdict != VERDICT_NONE)
         at = put_verdict(at, head);
     if (head->commit != 0)

@@ -16,7 +16,7 @@ BACKEND_PUBLIC = {"backend/backend.h", "backend/lane.h"}
 RULES = [
     # (files, allowed own headers, allowed libraries)
     ("protocol/encoding/msgpack.c", ["protocol/"], ["msgpack"]),
-    ("protocol/dynamodb/", ["protocol/"], ["zlib.h"]),
+    ("protocol/dynamodb/", ["protocol/"], ["libdeflate.h"]),
     ("protocol/hash.c", ["protocol/"], ["xxhash.h"]),
     ("protocol/sigv4.c", ["protocol/"], ["openssl/"]),
     ("protocol/", ["protocol/"], []),
@@ -53,7 +53,7 @@ FORBIDDEN = [
 ]
 LIBRARIES = re.compile(
     r"^(event2?/|event\.h|evhttp|msgpack|hiredis|ck_|rocksdb/|xxhash|jansson|cbor|ini\.h|openssl/|"
-    r"zlib|cmocka|jemalloc|sanitizer/|mudax\.h)")
+    r"libdeflate|cmocka|jemalloc|sanitizer/|mudax\.h)")
 
 
 def rule_of(path):
@@ -96,7 +96,7 @@ def planted():
     """Every folder must notice an include that it may not have."""
     for path, header in (("protocol/value.c", '"backend/backend.h"'),
                          ("protocol/value.h", '"protocol/native/frame.h"'),
-                         ("protocol/native/native.c", "<zlib.h>"),
+                         ("protocol/native/native.c", "<libdeflate.h>"),
                          ("backend/engine/engine.c", "<rocksdb/c.h>"),
                          ("cache/cache.c", '"backend/engine/engine.h"'),
                          ("cache/cache.c", '"protocol/wire.h"'),

@@ -1,7 +1,7 @@
 # packages.sh - installs Debian packages that are missing. Sourced by quickstart.sh and test.sh.
 
 packages_build="gcc libc6-dev cmake ninja-build pkg-config libevent-dev libmsgpack-dev libck-dev
- libhiredis-dev librocksdb-dev libxxhash-dev libinih-dev libssl-dev zlib1g-dev"
+ libhiredis-dev librocksdb-dev libxxhash-dev libinih-dev libssl-dev libdeflate-dev"
 packages_test="clang libclang-rt-14-dev clang-format libcmocka-dev libjansson-dev redis-server memcached python3 git
  python3-boto3 awscli"
 packages_all="clang-tidy cppcheck gcovr"
