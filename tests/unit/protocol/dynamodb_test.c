@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <libdeflate.h>
 
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -779,6 +780,23 @@ static void paths_are_read_in_either_form(void **state)
     }
 }
 
+static void names_of_fields_are_tokens(void **state)
+{
+    (void)state;
+    for (int c = 1; c < 256; c++) {
+        char text[] = "POST / HTTP/1.1\r\nX?: y\r\nX-Amz-Target: DynamoDB_20120810.ListTables"
+                      "\r\nContent-Length: 2\r\n\r\n{}";
+        *strchr(text, '?') = (char)c;
+        bool is_token = c < 128 && (isalnum(c) || strchr("!#$%&'*+-.^_`|~", c) != NULL);
+        struct stream stream;
+        stream_init(&stream);
+        enum wire_result result = decode_text(&stream, text);
+        if (result != (is_token || c == ':' ? WIRE_REQUEST : WIRE_BROKEN))
+            fail_msg("%d for a field with character %d in its name", result, c);
+        stream_deinit(&stream);
+    }
+}
+
 /* A header field of each kind that matters, in any case, with and without blanks. */
 static void fields_are_found_by_name_whatever_their_case(void **state)
 {
@@ -1074,6 +1092,7 @@ int main(void)
         cmocka_unit_test(what_is_not_http_ends_the_connection),
         cmocka_unit_test(paths_are_read_in_either_form),
         cmocka_unit_test(fields_are_found_by_name_whatever_their_case),
+        cmocka_unit_test(names_of_fields_are_tokens),
         cmocka_unit_test(heads_are_limited),
         cmocka_unit_test(bodies_are_limited),
         cmocka_unit_test(an_item_of_400_kb_fits_however_it_is_spelled),
