@@ -1,6 +1,8 @@
 #include "backend/engine/definition.h"
 
+#include "backend/engine/definition_encryption.h"
 #include "backend/engine/definition_index.h"
+#include "backend/engine/definition_throughput.h"
 #include "backend/engine/definition_tree.h"
 #include "backend/engine/record.h"
 #include "protocol/encoding/msgpack.h"
@@ -48,13 +50,6 @@ struct bytes definition_encode(const struct definition_input *input, uint32_t id
     return tree_encode(&record, arena);
 }
 
-static struct heat_rates rates_of(const struct value *owner)
-{
-    const struct value *given = tree_member(owner, "ProvisionedThroughput");
-    return (struct heat_rates){.read = tree_number(given, "ReadCapacityUnits"),
-                               .write = tree_number(given, "WriteCapacityUnits")};
-}
-
 /* A local index takes from its table's throughput. */
 static enum status fill_heat(struct definition *definition, const struct value *description)
 {
@@ -70,10 +65,10 @@ static enum status fill_heat(struct definition *definition, const struct value *
         definition->heats[i] = heat_create(index == NULL ? table->id : index->id, map->count);
         if (definition->heats[i] == NULL)
             return STATUS_NO_MEMORY;
-        definition->rates[i] = rates_of(description);
+        definition->rates[i] = definition_rates(description);
         for (size_t k = 0; index != NULL && !index->is_local && k < tree_count(globals); k++)
             if (bytes_equal(tree_text(&globals->values[k], "IndexName"), index->name))
-                definition->rates[i] = rates_of(&globals->values[k]);
+                definition->rates[i] = definition_rates(&globals->values[k]);
     }
     return STATUS_OK;
 }
@@ -136,6 +131,7 @@ static enum status fill(struct definition *definition, struct bytes record)
     definition->version = tree_number(&tree, "Version");
     table->time_to_live =
         tree_text(tree_member(description, "TimeToLiveSpecification"), "AttributeName");
+    definition->is_provisioned = tree_member(description, "ProvisionedThroughput") != NULL;
     definition->is_protected = tree_truth(description, "DeletionProtectionEnabled");
     definition->record_key = record_definition_key(table->name, arena);
     return bytes_given(definition->record_key) ? fill_heat(definition, description)
@@ -203,16 +199,9 @@ static uint64_t at_least_zero(int64_t number)
 }
 
 static void add_billing(struct tree_members *description, const struct value *given,
-                        struct tree_members *throughput, struct tree_members *billing)
+                        struct tree_members *billing)
 {
-    const struct value *provisioned = tree_member(given, "ProvisionedThroughput");
-    tree_add(throughput, "NumberOfDecreasesToday", tree_of_number(0));
-    tree_add(throughput, "ReadCapacityUnits",
-             tree_of_number(tree_number(provisioned, "ReadCapacityUnits")));
-    tree_add(throughput, "WriteCapacityUnits",
-             tree_of_number(tree_number(provisioned, "WriteCapacityUnits")));
-    tree_add(description, "ProvisionedThroughput", tree_of_members(throughput));
-    if (provisioned != NULL)
+    if (tree_member(given, "ProvisionedThroughput") != NULL)
         return;
     tree_add(billing, "BillingMode", tree_of_text(BYTES_LITERAL("PAY_PER_REQUEST")));
     tree_add(description, "BillingModeSummary", tree_of_members(billing));
@@ -242,8 +231,7 @@ struct bytes definition_describe(const struct definition *definition, const char
     int arn_size = snprintf(arn, sizeof arn, "arn:aws:dynamodb:local:000000000000:table/%.*s",
                             (int)table->name.size, (const char *)table->name.data);
     int id_size = snprintf(id, sizeof id, "00000000-0000-0000-0000-%012x", table->id);
-    struct tree_members description = {.count = 0}, throughput = {.count = 0},
-                        billing = {.count = 0}, class = {.count = 0};
+    struct tree_members description = {.count = 0}, billing = {.count = 0}, class = {.count = 0};
     tree_add(&description, "TableName", tree_of_text(table->name));
     tree_add(&description, "TableId", tree_of_text(bytes_of(id, (size_t)id_size)));
     tree_add(&description, "TableArn", tree_of_text(bytes_of(arn, (size_t)arn_size)));
@@ -255,9 +243,11 @@ struct bytes definition_describe(const struct definition *definition, const char
              tree_of_number(at_least_zero(totals->counts[PARTITION_BYTES])));
     tree_add(&description, "KeySchema", *tree_member(&given, "KeySchema"));
     tree_add(&description, "AttributeDefinitions", *tree_member(&given, "AttributeDefinitions"));
-    if (!definition_indexes_describe(definition, &given, totals + 1, arena, &description))
+    if (!definition_indexes_describe(definition, &given, totals + 1, arena, &description) ||
+        !definition_describe_throughput(&given, arena, &description) ||
+        !encryption_describe(tree_member(&given, "SSESpecification"), arena, &description))
         return BYTES_NONE;
-    add_billing(&description, &given, &throughput, &billing);
+    add_billing(&description, &given, &billing);
     add_class(&description, &given, &class);
     const struct value *stream = tree_member(&given, "StreamSpecification");
     if (tree_truth(stream, "StreamEnabled"))

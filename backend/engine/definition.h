@@ -23,9 +23,10 @@ struct definition {
     struct partition_map *index_partitions; /* of each of table.indexes */
     uint32_t collections_id;  /* of the counters of item collections, which only tables with local
                                  indexes have (and not those made before there were any); 0: none */
-    struct heat_rates *rates; /* of the table, then of each index: provisioned */
+    struct heat_rates *rates; /* of the table, then of each index: provisioned, or at most */
     struct bytes record_key, record; /* as stored */
     uint64_t version;                /* counts up with every change */
+    bool is_provisioned;             /* not on demand */
     bool is_protected;               /* DeletionProtectionEnabled */
     struct arena arena;              /* holds the above */
     /* Of the table, then of each index; shared with the definition that this one replaces. */

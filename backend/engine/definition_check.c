@@ -1,7 +1,9 @@
 /* definition_check.c - what CreateTable gives, by DynamoDB's rules. */
 #include "backend/engine/definition_index.h"
 
+#include "backend/engine/definition_encryption.h"
 #include "backend/engine/definition_tags.h"
+#include "backend/engine/definition_throughput.h"
 #include "protocol/encoding/msgpack.h"
 
 enum { DEFINITIONS_MAX = 2 + 2 * INDEXES_MAX };
@@ -217,10 +219,14 @@ static enum status check_request(const struct value *request, struct error *erro
     if (status == STATUS_OK)
         status = definition_check_class(request, error);
     if (status == STATUS_OK)
+        status = encryption_check(tree_member(request, "SSESpecification"), error);
+    if (status == STATUS_OK)
         status = definition_check_stream(request, error);
     if (status == STATUS_OK)
         status = tags_check(tree_member(request, "Tags"), error);
-    return status == STATUS_OK ? definition_indexes_check(request, error) : status;
+    if (status == STATUS_OK)
+        status = definition_indexes_check(request, error);
+    return status == STATUS_OK ? definition_check_throughput(request, true, error) : status;
 }
 
 static const char *const kept[] = {"AttributeDefinitions",
@@ -229,11 +235,13 @@ static const char *const kept[] = {"AttributeDefinitions",
                                    "GlobalSecondaryIndexes",
                                    "KeySchema",
                                    "LocalSecondaryIndexes",
+                                   "OnDemandThroughput",
                                    "ProvisionedThroughput",
                                    "SSESpecification",
                                    "StreamSpecification",
                                    "TableClass",
-                                   "Tags"};
+                                   "Tags",
+                                   "WarmThroughput"};
 
 enum status definition_check(struct bytes bytes, struct arena *arena, struct definition_input *out,
                              struct error *error)

@@ -1,5 +1,6 @@
 #include "backend/engine/definition_index.h"
 
+#include "backend/engine/definition_throughput.h"
 #include "protocol/ensure.h"
 #include "protocol/index_key.h"
 
@@ -357,23 +358,6 @@ static uint64_t at_least_zero(int64_t number)
     return number < 0 ? 0 : (uint64_t)number;
 }
 
-static bool add_throughput(const struct value *given, struct arena *arena,
-                           struct tree_members *members)
-{
-    const struct value *provisioned = tree_member(given, "ProvisionedThroughput");
-    struct tree_members throughput = {.count = 0};
-    struct value value;
-    tree_add(&throughput, "NumberOfDecreasesToday", tree_of_number(0));
-    tree_add(&throughput, "ReadCapacityUnits",
-             tree_of_number(tree_number(provisioned, "ReadCapacityUnits")));
-    tree_add(&throughput, "WriteCapacityUnits",
-             tree_of_number(tree_number(provisioned, "WriteCapacityUnits")));
-    if (!tree_keep_members(&throughput, arena, &value))
-        return false;
-    tree_add(members, "ProvisionedThroughput", value);
-    return true;
-}
-
 static bool describe_index(const struct definition *definition, size_t at,
                            const struct value *given, const struct partition_totals *totals,
                            struct arena *arena, struct value *out)
@@ -401,7 +385,7 @@ static bool describe_index(const struct definition *definition, size_t at,
             tree_add(&members, "Backfilling", (struct value){.type = VALUE_BOOL, .truth = true});
         tree_add(&members, "IndexStatus",
                  tree_of_text(bytes_text(index->is_ready ? "ACTIVE" : "CREATING")));
-        if (!add_throughput(given, arena, &members))
+        if (!definition_describe_throughput(given, arena, &members))
             return false;
     }
     return tree_keep_members(&members, arena, out);

@@ -1,6 +1,8 @@
 /* definition_update.c - what UpdateTable, UpdateTimeToLive and tagging make of a definition. */
+#include "backend/engine/definition_encryption.h"
 #include "backend/engine/definition_index.h"
 #include "backend/engine/definition_tags.h"
+#include "backend/engine/definition_throughput.h"
 
 #include "protocol/encoding/msgpack.h"
 #include "protocol/ensure.h"
@@ -206,6 +208,8 @@ static enum status create_index(struct draft *draft, const struct value *given)
     description = tree_of_members(&draft->description);
     if (status == STATUS_OK)
         status = definition_indexes_check(&description, draft->error);
+    if (status == STATUS_OK)
+        status = definition_check_new_index(given, draft->error);
     if (status != STATUS_OK)
         return status;
     if (!partition_map_even(draft->definition->partitions.count, draft->arena, &map))
@@ -248,21 +252,49 @@ static enum status delete_index(struct draft *draft, const struct value *given)
     return drop_unused_definitions(draft);
 }
 
+/* What of a table's or an index's throughput is given; whether it fits is checked in the end.
+ * index  its name; not given for the table */
+static enum status update_throughput(struct draft *draft, struct tree_members *owner,
+                                     struct bytes index, const struct value *given, bool *is_any)
+{
+    static const char *const plain[] = {"OnDemandThroughput", "ProvisionedThroughput"};
+    const struct value *warm = tree_member(given, "WarmThroughput");
+    struct value raised, before = tree_of_members(owner);
+    *is_any = warm != NULL;
+    if (warm != NULL) {
+        enum status status =
+            definition_raise_warm(&before, warm, index, draft->arena, &raised, draft->error);
+        if (status != STATUS_OK)
+            return status;
+        set(owner, "WarmThroughput", raised);
+    }
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+        const struct value *value = tree_member(given, plain[i]);
+        if (value == NULL)
+            continue;
+        set(owner, plain[i], *value);
+        *is_any = true;
+    }
+    return STATUS_OK;
+}
+
 /* Only an index's throughput can be changed. */
 static enum status update_index(struct draft *draft, const struct value *given)
 {
     struct bytes name = tree_text(given, "IndexName");
-    const struct value *throughput = tree_member(given, "ProvisionedThroughput");
     size_t at;
     struct value index = index_named(draft, name, &at);
     struct tree_members members;
+    bool is_any = false;
     if (index.type != VALUE_M || !open_members(&index, &members))
         return refuse_unknown_index(draft, name);
-    if (throughput == NULL)
+    enum status status = update_throughput(draft, &members, name, given, &is_any);
+    if (status != STATUS_OK)
+        return status;
+    if (!is_any)
         return error_set(draft->error, STATUS_VALIDATION,
                          INVALID "ProvisionedThroughput is not specified for index: %.*s",
                          (int)name.size, (const char *)name.data);
-    set(&members, "ProvisionedThroughput", *throughput);
     struct value *list = find(&draft->description, "GlobalSecondaryIndexes");
     struct value *values = arena_alloc(draft->arena, list->count * sizeof *values);
     if (values == NULL)
@@ -302,10 +334,10 @@ static enum status update_indexes(struct draft *draft, const struct value *updat
 
 /* ---- the rest of UpdateTable ---- */
 
-/* On-demand tables have no throughput, and neither have their indexes. */
-static enum status drop_throughput(struct draft *draft)
+/* Takes a member from the table and its indexes. */
+static enum status drop_everywhere(struct draft *draft, const char *name)
 {
-    unset(&draft->description, "ProvisionedThroughput");
+    unset(&draft->description, name);
     struct value *list = find(&draft->description, "GlobalSecondaryIndexes");
     if (list == NULL)
         return STATUS_OK;
@@ -313,7 +345,7 @@ static enum status drop_throughput(struct draft *draft)
     for (size_t i = 0; values != NULL && i < list->count; i++) {
         struct tree_members members;
         ensure(open_members(&list->values[i], &members));
-        unset(&members, "ProvisionedThroughput");
+        unset(&members, name);
         if (!tree_keep_members(&members, draft->arena, &values[i]))
             return no_memory(draft);
     }
@@ -323,10 +355,39 @@ static enum status drop_throughput(struct draft *draft)
     return STATUS_OK;
 }
 
-static enum status update_members(struct draft *draft, const struct value *request)
+/* What belongs to the other billing mode goes, in the indexes too. */
+static enum status update_billing(struct draft *draft, const struct value *request)
 {
-    static const char *const plain[] = {"BillingMode", "DeletionProtectionEnabled",
-                                        "ProvisionedThroughput", "SSESpecification", "TableClass"};
+    struct bytes mode = tree_text(request, "BillingMode");
+    bool is_any = false;
+    enum status status = STATUS_OK;
+    if (bytes_equal(mode, BYTES_LITERAL("PAY_PER_REQUEST")))
+        status = drop_everywhere(draft, "ProvisionedThroughput");
+    if (bytes_equal(mode, BYTES_LITERAL("PROVISIONED")))
+        status = drop_everywhere(draft, "OnDemandThroughput");
+    if (status == STATUS_OK)
+        status = update_throughput(draft, &draft->description, BYTES_NONE, request, &is_any);
+    draft->is_changed |= is_any;
+    return status;
+}
+
+static enum status update_encryption(struct draft *draft, const struct value *given)
+{
+    if (given == NULL)
+        return STATUS_OK;
+    enum status status = encryption_check(given, draft->error);
+    if (status == STATUS_OK)
+        status = encryption_check_change(find(&draft->description, "SSESpecification"), given,
+                                         draft->arena, draft->error);
+    if (status == STATUS_OK)
+        set(&draft->description, "SSESpecification", *given);
+    draft->is_changed = true;
+    return status;
+}
+
+static void update_plain(struct draft *draft, const struct value *request)
+{
+    static const char *const plain[] = {"BillingMode", "DeletionProtectionEnabled", "TableClass"};
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
         const struct value *value = tree_member(request, plain[i]);
         if (value == NULL)
@@ -334,10 +395,6 @@ static enum status update_members(struct draft *draft, const struct value *reque
         set(&draft->description, plain[i], *value);
         draft->is_changed = true;
     }
-    if (bytes_equal(tree_text(request, "BillingMode"), BYTES_LITERAL("PAY_PER_REQUEST")) &&
-        tree_member(request, "ProvisionedThroughput") == NULL)
-        return drop_throughput(draft);
-    return STATUS_OK;
 }
 
 static enum status update_stream(struct draft *draft, const struct value *stream)
@@ -360,7 +417,10 @@ static enum status update_table(struct draft *draft, const struct value *request
     if (tree_member(request, "ReplicaUpdates") != NULL)
         return error_set(draft->error, STATUS_UNSUPPORTED,
                          "ReplicaUpdates: global tables are not supported");
-    enum status status = update_members(draft, request);
+    update_plain(draft, request);
+    enum status status = update_billing(draft, request);
+    if (status == STATUS_OK)
+        status = update_encryption(draft, tree_member(request, "SSESpecification"));
     if (status == STATUS_OK)
         status = definition_check_stream(request, draft->error);
     if (status == STATUS_OK)
@@ -379,6 +439,8 @@ static enum status update_table(struct draft *draft, const struct value *request
         status = definition_check_billing(&description, draft->error);
     if (status == STATUS_OK)
         status = definition_check_class(&description, draft->error);
+    if (status == STATUS_OK)
+        status = definition_check_throughput(&description, false, draft->error);
     return status == STATUS_OK ? definition_indexes_check(&description, draft->error) : status;
 }
 

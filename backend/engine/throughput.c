@@ -37,12 +37,18 @@ void throughput_consume(struct action *action, const struct definition *definiti
                  is_limited ? &engine->partition_rates : &unlimited);
 }
 
-/* DynamoDB's texts. An on-demand table has nothing provisioned that could be exceeded. */
+/* DynamoDB's texts. An on-demand table has nothing provisioned that could be exceeded, but may have
+ * a maximum. */
 enum submit throughput_refuse(struct action *action, const struct definition *definition)
 {
     struct error *error = &action->call->reply.error;
-    if (definition->rates[0].read != 0)
+    if (definition->is_provisioned)
         return action_fail(action, STATUS_PROVISIONED);
+    if (definition->rates[0].read != 0 || definition->rates[0].write != 0)
+        return action_fail(action,
+                           error_set(error, STATUS_THROTTLED,
+                                     "Throughput exceeds the maximum OnDemandThroughput configured "
+                                     "on table or index"));
     return action_fail(
         action, error_set(error, STATUS_THROTTLED,
                           "Throughput exceeds the current capacity of your table or index. If "

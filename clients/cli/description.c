@@ -38,10 +38,23 @@ static bool copy_indexes(struct mudax_value *to, const char *kind, const struct 
         struct mudax_value *copy = mudax_map();
         is_right = copy_member(copy, "IndexName", index) && copy_member(copy, "KeySchema", index) &&
                    copy_member(copy, "Projection", index) &&
+                   copy_member(copy, "OnDemandThroughput", index) &&
                    (!is_provisioned || copy_throughput(copy, index));
         is_right &= mudax_append(list, copy);
     }
     return mudax_put(to, kind, list) && is_right;
+}
+
+static bool copy_encryption(struct mudax_value *to, const struct mudax_value *told)
+{
+    const struct mudax_value *key = mudax_get(told, "KMSMasterKeyArn");
+    if (key == NULL)
+        return true;
+    struct mudax_value *specification = mudax_map();
+    bool is_right = mudax_put(specification, "Enabled", mudax_bool(true)) &&
+                    mudax_put(specification, "KMSMasterKeyId", mudax_copy(key)) &&
+                    copy_member(specification, "SSEType", told);
+    return mudax_put(to, "SSESpecification", specification) && is_right;
 }
 
 static bool copy_table(struct mudax_value *to, const struct mudax_value *table)
@@ -57,6 +70,8 @@ static bool copy_table(struct mudax_value *to, const struct mudax_value *table)
     if (is_right && is_provisioned)
         is_right = copy_throughput(to, table);
     return is_right && copy_member(to, "DeletionProtectionEnabled", table) &&
+           copy_member(to, "OnDemandThroughput", table) &&
+           copy_encryption(to, mudax_get(table, "SSEDescription")) &&
            copy_member(to, "StreamSpecification", table) &&
            copy_member(to, "TableClass", mudax_get(table, "TableClassSummary")) &&
            copy_indexes(to, "GlobalSecondaryIndexes", table, is_provisioned) &&

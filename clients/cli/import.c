@@ -167,11 +167,19 @@ static struct mudax_value *own_types(const struct mudax_value *definition)
 static struct mudax_value *copy_definition(const struct mudax_value *definition, const char *name,
                                            bool without_indexes)
 {
-    static const char *const members[] = {
-        "TableName",   "AttributeDefinitions",      "KeySchema",
-        "BillingMode", "ProvisionedThroughput",     "GlobalSecondaryIndexes",
-        "TableClass",  "DeletionProtectionEnabled", "LocalSecondaryIndexes",
-        "Tags",        "StreamSpecification"};
+    static const char *const members[] = {"TableName",
+                                          "AttributeDefinitions",
+                                          "KeySchema",
+                                          "BillingMode",
+                                          "ProvisionedThroughput",
+                                          "GlobalSecondaryIndexes",
+                                          "TableClass",
+                                          "DeletionProtectionEnabled",
+                                          "LocalSecondaryIndexes",
+                                          "Tags",
+                                          "StreamSpecification",
+                                          "OnDemandThroughput",
+                                          "SSESpecification"};
     struct mudax_value *copy = mudax_map();
     bool is_right = copy != NULL;
     for (size_t i = 0; i < sizeof members / sizeof members[0] && is_right; i++) {

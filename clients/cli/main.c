@@ -47,7 +47,9 @@ struct verb {
 #define SETTINGS                                                                                   \
     (FLAG_BIT(FLAG_ATTRIBUTE_DEFINITIONS) | FLAG_BIT(FLAG_BILLING_MODE) |                          \
      FLAG_BIT(FLAG_PROVISIONED_THROUGHPUT) | FLAG_BIT(FLAG_STREAM_SPECIFICATION) |                 \
-     FLAG_BIT(FLAG_TABLE_CLASS) | FLAG_BIT(FLAG_DELETION_PROTECTION_ENABLED))
+     FLAG_BIT(FLAG_SSE_SPECIFICATION) | FLAG_BIT(FLAG_ON_DEMAND_THROUGHPUT) |                      \
+     FLAG_BIT(FLAG_WARM_THROUGHPUT) | FLAG_BIT(FLAG_TABLE_CLASS) |                                 \
+     FLAG_BIT(FLAG_DELETION_PROTECTION_ENABLED))
 #define CREATION                                                                                   \
     (SETTINGS | FLAG_BIT(FLAG_KEY_SCHEMA) | FLAG_BIT(FLAG_TAGS) |                                  \
      FLAG_BIT(FLAG_GLOBAL_SECONDARY_INDEXES) | FLAG_BIT(FLAG_LOCAL_SECONDARY_INDEXES))

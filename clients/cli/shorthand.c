@@ -17,8 +17,7 @@ static struct mudax_value *make_scalar(const char *name, const char *text)
 {
     static const char *const truths[] = {"Enabled", "StreamEnabled", "BOOL", "NULL",
                                          "ConsistentRead"};
-    size_t size = strlen(name);
-    if (size > 5 && strcmp(name + size - 5, "Units") == 0)
+    if (strstr(name, "Units") != NULL) /* ReadCapacityUnits, WriteUnitsPerSecond */
         return mudax_number(text);
     bool is_true = strcmp(text, "true") == 0;
     for (size_t i = 0; i < sizeof truths / sizeof truths[0]; i++)

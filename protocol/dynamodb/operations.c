@@ -299,6 +299,7 @@ static const struct {
     {"KeySchema", CREATE},
     {"LocalSecondaryIndexes", CREATE},
     {"NextToken", LIST_TAGS},
+    {"OnDemandThroughput", CREATE | CHANGE},
     {"ProvisionedThroughput", CREATE | CHANGE},
     {"ReplicaUpdates", CHANGE},
     {"ResourceArn", TAGGING | LIST_TAGS},
@@ -309,6 +310,7 @@ static const struct {
     {"TagKeys", BIT(OPERATION_UNTAG_RESOURCE)},
     {"Tags", CREATE | BIT(OPERATION_TAG_RESOURCE)},
     {"TimeToLiveSpecification", LIVE},
+    {"WarmThroughput", CREATE | CHANGE},
 };
 enum { DEFINITION_MEMBERS = sizeof definition_members / sizeof definition_members[0] };
 

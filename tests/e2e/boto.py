@@ -355,6 +355,19 @@ class Sdk(OverHttp):
             "ValidationException", table.query, IndexName="GSI1", ConsistentRead=True,
             KeyConditionExpression=Key("GSI1PK").eq("OPEN")))
 
+    def test_what_a_table_is_deployed_with_is_told(self):
+        described = self.client.create_table(
+            TableName="Deployed", BillingMode="PAY_PER_REQUEST", TableClass="STANDARD_INFREQUENT_ACCESS",
+            AttributeDefinitions=[{"AttributeName": "p", "AttributeType": "S"}],
+            KeySchema=[{"AttributeName": "p", "KeyType": "HASH"}],
+            SSESpecification={"Enabled": True, "SSEType": "KMS", "KMSMasterKeyId": "alias/own"})["TableDescription"]
+        self.assertEqual(described["TableClassSummary"], {"TableClass": "STANDARD_INFREQUENT_ACCESS"})
+        self.assertEqual(described["SSEDescription"], {"Status": "ENABLED", "SSEType": "KMS",
+                                                       "KMSMasterKeyArn": "arn:aws:kms:local:000000000000:alias/own"})
+        changed = self.client.update_table(TableName="Deployed", SSESpecification={"Enabled": False})
+        self.assertNotIn("SSEDescription", changed["TableDescription"])
+        self.client.delete_table(TableName="Deployed")
+
     def test_tables_change_in_use(self):
         table = self.table(sort=None)
         with table.batch_writer() as batch:

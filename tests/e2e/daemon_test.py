@@ -286,6 +286,13 @@ class Serving(Outside):
         refusals = [put(f"k{number}", table="Narrow", g="one")[1] for number in range(60)]
         self.assertIn("configured provisioned throughput", str([r for r in refusals if r][0].text))
         self.assertEqual(put("outside", table="Narrow")[1], None)
+        # An on-demand table may have a maximum.
+        client.call(native.CREATE, {native.DEFINITION: {
+            "TableName": "Metered", "BillingMode": "PAY_PER_REQUEST", "OnDemandThroughput": {"MaxWriteRequestUnits": 1},
+            "KeySchema": [{"AttributeName": "p", "KeyType": "HASH"}],
+            "AttributeDefinitions": [{"AttributeName": "p", "AttributeType": "S"}]}})
+        refusals = [put(f"k{number}", table="Metered")[1] for number in range(400)]
+        self.assertIn("exceeds the maximum OnDemandThroughput", str([r for r in refusals if r][0].text))
 
     def test_a_thousand_frames_of_noise_harm_nobody(self):
         client = self.begin()

@@ -120,12 +120,17 @@ class CommandLine(unittest.TestCase):
                          "AttributeName=p,AttributeType=S", "--key-schema", "AttributeName=p,KeyType=HASH",
                          "--provisioned-throughput", "ReadCapacityUnits=5,WriteCapacityUnits=6",
                          "--tags", "Key=team,Value=shop", "Key=cost,Value=7",
-                         "--stream-specification", "StreamEnabled=true,StreamViewType=NEW_IMAGE")
+                         "--stream-specification", "StreamEnabled=true,StreamViewType=NEW_IMAGE",
+                         "--sse-specification", "Enabled=true", "--warm-throughput", "ReadUnitsPerSecond=9")
         self.assertEqual(made["TableDescription"]["ProvisionedThroughput"]["WriteCapacityUnits"], 6)
         self.assertEqual(made["TableDescription"]["StreamSpecification"],
                          {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"})
         exported = json.loads(self.mudax("export", "--table-name", "Provisioned", "--definition").stdout.splitlines()[0])
         self.assertIn('"StreamViewType": "NEW_IMAGE"', json.dumps(exported))
+        self.assertIn('"SSESpecification": {"Enabled": true, "KMSMasterKeyId": '
+                      '"arn:aws:kms:local:000000000000:alias/aws/dynamodb", "SSEType": "KMS"}', json.dumps(exported))
+        self.assertEqual(made["TableDescription"]["WarmThroughput"],
+                         {"ReadUnitsPerSecond": 9, "Status": "ACTIVE", "WriteUnitsPerSecond": 6})
         arn = ("--resource-arn", made["TableDescription"]["TableArn"])
         self.assertEqual(self.json("list-tags-of-resource", *arn),
                          {"Tags": [{"Key": "team", "Value": "shop"}, {"Key": "cost", "Value": "7"}]})

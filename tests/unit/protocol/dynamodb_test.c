@@ -572,8 +572,8 @@ static void what_cannot_be_served_is_refused_by_name(void **state)
          "Member must satisfy enum value set: [ALL_OLD, NONE]"},
         {POST("GetItem", "{\"ReturnConsumedCapacity\":\"ALL\"}"), BAD, VALIDATION,
          "Member must satisfy enum value set: [INDEXES, TOTAL, NONE]"},
-        {POST("CreateTable", "{\"OnDemandThroughput\":{}}"), BAD, VALIDATION,
-         "CreateTable: the member OnDemandThroughput is not supported"},
+        {POST("CreateTable", "{\"ResourcePolicy\":\"\"}"), BAD, VALIDATION,
+         "CreateTable: the member ResourcePolicy is not supported"},
         {"POST / HTTP/1.1\r\nX-Amz-Target: DynamoDB_20120810.ListTables\r\n"
          "Content-Encoding: br\r\nContent-Length: 2\r\n\r\n{}",
          BAD, SERIALIZATION, "Content-Encoding must be gzip"},
