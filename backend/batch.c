@@ -5,7 +5,9 @@
 
 enum {
     PART_ARENA = 1024,
-    BATCH_READ_BYTES_MAX = 16 << 20, /* of a reply; API reference, BatchGetItem */
+    BATCH_READ_BYTES_MAX = 16 << 20, /* of DynamoDB's item sizes; API reference, BatchGetItem */
+    ENCODING_MIN = 4, /* an item has no more bytes for DynamoDB than so many times its encoding: an
+                         empty list in a list has 4, and is one byte */
     HEADS_MAX = 5 + 5 + 5 + BATCH_GET_MAX * 2,
 };
 
@@ -109,14 +111,16 @@ static uint8_t *put_array(uint8_t *at, size_t count)
     return at;
 }
 
-/* True if the part is to be repeated by the client: it failed, or did not fit into the reply. */
-static bool is_left(const struct part *part, size_t *read_bytes)
+/* True if the part is to be repeated by the client: it failed, or did not fit into the reply.
+ * is_large  the items may be too many */
+static bool is_left(const struct part *part, bool is_large, size_t *read_bytes)
 {
     if (part->call.reply.status != STATUS_OK)
         return true;
-    bool is_over = *read_bytes != 0 && *read_bytes + part->body.size > BATCH_READ_BYTES_MAX;
+    size_t size = is_large && part->call.reply.count != 0 ? item_size(part->body) : 0;
+    bool is_over = *read_bytes != 0 && *read_bytes + size > BATCH_READ_BYTES_MAX;
     if (!is_over)
-        *read_bytes += part->body.size;
+        *read_bytes += size;
     return is_over;
 }
 
@@ -131,11 +135,12 @@ static enum submit encode(struct batch *batch, bool is_get)
     if (begin == NULL)
         return call_fail(call, STATUS_NO_MEMORY);
     uint8_t *at = begin;
+    bool is_large = is_get && size > BATCH_READ_BYTES_MAX / ENCODING_MIN;
     if (is_get)
         at = put_array(put_array(at, 2), count);
     for (size_t i = 0; i < count; i++) {
         const struct part *part = &batch->parts[i];
-        bool is_unprocessed = is_left(part, &read_bytes);
+        bool is_unprocessed = is_left(part, is_large, &read_bytes);
         if (is_unprocessed)
             places[left++] = (uint8_t)i;
         if (!is_get)

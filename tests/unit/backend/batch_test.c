@@ -1,5 +1,6 @@
 /* What a batch makes of the outcomes of its parts. */
 #include "backend/batch.h"
+#include "protocol/encoding/msgpack.h"
 #include "tests/support/fake_backend.h"
 
 #include <setjmp.h>
@@ -126,9 +127,47 @@ static void what_may_pass_is_left_unless_it_is_all(void **state)
     assert_int_equal(bench->call.reply.status, STATUS_UNAVAILABLE);
 }
 
+/* {"p": ..., "v": [NULL, ...]}, 409,598 bytes for DynamoDB, of which the encoding has half. */
+enum { LARGE_HEAD = 12, LARGE_COUNT = 204796, LARGE_BYTES = LARGE_HEAD + LARGE_COUNT, MANY = 42 };
+
+static void what_is_read_is_counted_in_dynamodbs_sizes(void **state)
+{
+    struct bench *bench = *state;
+    static uint8_t item[LARGE_BYTES];
+    memcpy(item, "\x82\xa1p\xa1-\xa1v\xdd\x00\x03\x1f\xfc", LARGE_HEAD);
+    memset(item + LARGE_HEAD, 0xc0, LARGE_COUNT);
+    assert_int_equal(item_size(bytes_of(item, sizeof item)), 409598);
+    uint8_t keys[MANY][5];
+    struct request parts[MANY];
+    for (uint8_t i = 0; i < MANY; i++) {
+        memcpy(keys[i], "\x81\xa1p\xa1", 4);
+        keys[i][4] = '0' + i;
+        parts[i] = (struct request){.operation = OPERATION_GET_ITEM,
+                                    .table_name = BYTES_LITERAL("Shop"),
+                                    .key = bytes_of(keys[i], sizeof keys[i])};
+    }
+    bench->arena.heap_bytes_max = 64 << 20;
+    bench->call = (struct call){
+        .request = {.operation = OPERATION_BATCH_GET_ITEM, .parts = parts, .part_count = MANY},
+        .arena = &bench->arena,
+        .complete = complete,
+        .owner = bench,
+    };
+    assert_int_equal(batch_submit(bench->lane, &bench->call), SUBMIT_PENDING);
+    for (size_t i = 0; i < MANY; i++) {
+        struct fake_call *held = bench->fake->calls;
+        fake_call_answer(&held, STATUS_OK, bytes_of(item, sizeof item), false, 0);
+    }
+    struct bytes body = bench->call.reply.body;
+    assert_int_equal(bench->call.reply.count, 40); /* 16 MB have room for as many */
+    assert_memory_equal(body.data + body.size - 5, "\xc0\xc0\x92\x28\x29", 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_is_read_is_counted_in_dynamodbs_sizes, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(what_was_written_is_not_called_failed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_may_have_been_written_is_not_called_failed, set_up,
                                         tear_down),
