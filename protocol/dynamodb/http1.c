@@ -2,7 +2,10 @@
 
 #include <strings.h>
 
-enum { CHUNK_DIGITS_MAX = 15 };
+enum {
+    CHUNK_DIGITS_MAX = 15,
+    CHUNK_LINE_MAX = 4096, /* a size and its extensions */
+};
 
 /* What is kept of a request that has come in part; in wire_session.state. */
 struct partial {
@@ -123,15 +126,17 @@ static struct bytes take_until(struct bytes *rest, uint8_t end)
     return text;
 }
 
-/* One line, without its end. False if it has none. */
+/* One line, without its CR LF; a LF alone stays in it, where nothing may have one. False if it has
+ * no end. */
 static bool take_line(struct bytes *rest, struct bytes *line)
 {
     struct bytes all = *rest;
     *line = take_until(rest, '\n');
-    bool is_whole = line->size < all.size;
-    if (is_whole && line->size != 0 && line->data[line->size - 1] == '\r')
-        line->size--;
-    return is_whole;
+    if (line->size == all.size)
+        return false;
+    bool has_cr = line->size != 0 && line->data[line->size - 1] == '\r';
+    line->size = has_cr ? line->size - 1 : line->size + 1;
+    return true;
 }
 
 /* ---- heads ---- */
@@ -143,6 +148,15 @@ static enum http1_method method_of(struct bytes name)
     if (bytes_equal(name, BYTES_LITERAL("GET")))
         return HTTP1_GET;
     return bytes_equal(name, BYTES_LITERAL("HEAD")) ? HTTP1_HEAD : HTTP1_OTHER;
+}
+
+/* Blanks are among what it may not have: RFC 9112, 3.2, tells of who splits lines at any. */
+static bool is_visible(struct bytes text)
+{
+    size_t size = 0;
+    while (size < text.size && text.data[size] > ' ' && text.data[size] < 0x7f)
+        size++;
+    return size == text.size;
 }
 
 /* RFC 9112, 3. */
@@ -157,7 +171,7 @@ static enum http1_result read_request_line(struct reading *reading, struct bytes
     head->is_old = bytes_equal(version, BYTES_LITERAL("HTTP/1.0"));
     if (!head->is_old && !bytes_equal(version, BYTES_LITERAL("HTTP/1.1")))
         return refuse(reading, "neither HTTP/1.1 nor HTTP/1.0");
-    if (url.size == 0 || has_control(url))
+    if (url.size == 0 || !is_visible(url))
         return refuse(reading, "invalid target");
     reading->message->method = method_of(method);
     reading->message->url = url;
@@ -204,22 +218,40 @@ static enum http1_result read_framing(struct reading *reading, struct bytes name
 }
 
 /* RFC 9112, 5. */
+static enum http1_result split_field(struct reading *reading, struct bytes line, struct bytes *name,
+                                     struct bytes *value)
+{
+    *name = bytes_of(line.data, token_size(line));
+    if (is_blank(line.data[0]))
+        return refuse(reading, "a header field goes on on a second line");
+    if (name->size == 0 || name->size == line.size || line.data[name->size] != ':')
+        return refuse(reading, "invalid name of a header field");
+    *value = trim(bytes_of(line.data + name->size + 1, line.size - name->size - 1));
+    return has_control(*value) ? refuse(reading, "a control character in a header field")
+                               : HTTP1_WHOLE;
+}
+
+/* For fields of which the first may count for one reader, the last for another. */
+static enum http1_result set_once(struct reading *reading, struct bytes *field, struct bytes value)
+{
+    if (bytes_given(*field))
+        return refuse(reading, "a header field is given twice");
+    *field = value;
+    return HTTP1_WHOLE;
+}
+
 static enum http1_result read_field(struct reading *reading, struct bytes line, struct head *head)
 {
     struct http1_message *message = reading->message;
-    struct bytes name = bytes_of(line.data, token_size(line));
-    if (is_blank(line.data[0]))
-        return refuse(reading, "a header field goes on on a second line");
-    if (name.size == 0 || name.size == line.size || line.data[name.size] != ':')
-        return refuse(reading, "invalid name of a header field");
-    struct bytes value = trim(bytes_of(line.data + name.size + 1, line.size - name.size - 1));
-    if (has_control(value))
-        return refuse(reading, "a control character in a header field");
+    struct bytes name, value;
+    enum http1_result result = split_field(reading, line, &name, &value);
+    if (result != HTTP1_WHOLE)
+        return result;
     if (IS(name, "x-amz-target"))
-        message->target = value;
-    else if (IS(name, "content-encoding"))
-        message->content_encoding = value;
-    else if (IS(name, "expect"))
+        return set_once(reading, &message->target, value);
+    if (IS(name, "content-encoding"))
+        return set_once(reading, &message->content_encoding, value);
+    if (IS(name, "expect"))
         message->expects_continue |= !head->is_old && IS(value, "100-continue");
     else if (IS(name, "connection"))
         read_connection(value, head);
@@ -301,6 +333,7 @@ static int digit_of(uint8_t c)
 /* Extensions are ignored. False if it is none. */
 static bool read_chunk(struct bytes rest, struct chunk *out)
 {
+    struct bytes after = rest, line;
     size_t digits = 0;
     *out = (struct chunk){0};
     for (; digits < rest.size && digit_of(rest.data[digits]) >= 0; digits++) {
@@ -308,17 +341,12 @@ static bool read_chunk(struct bytes rest, struct chunk *out)
             return false;
         out->size = 16 * out->size + (size_t)digit_of(rest.data[digits]);
     }
-    if (digits == rest.size)
-        return true;
-    if (digits == 0 ||
-        (rest.data[digits] != '\r' && rest.data[digits] != ';' && !is_blank(rest.data[digits])))
-        return false;
-    struct bytes after = rest;
-    struct bytes line = take_until(&after, '\n');
-    if (line.size == rest.size)
-        return true;
-    out->line_size = line.size + 1;
-    return line.data[line.size - 1] == '\r' && !has_control(bytes_of(line.data, line.size - 1));
+    if (!take_line(&after, &line)) /* it will be read again from its front: it must not be long */
+        return rest.size <= CHUNK_LINE_MAX;
+    out->line_size = rest.size - after.size;
+    struct bytes extensions = bytes_of(line.data + digits, line.size - digits);
+    return digits != 0 && out->line_size <= CHUNK_LINE_MAX && !has_control(extensions) &&
+           (extensions.size == 0 || bytes_begin_with(trim(extensions), BYTES_LITERAL(";")));
 }
 
 static struct bytes input_from(const struct reading *reading, size_t at)
@@ -329,21 +357,25 @@ static struct bytes input_from(const struct reading *reading, size_t at)
 /* What is behind the last chunk says nothing here. */
 static enum http1_result skip_trailers(struct reading *reading, size_t at)
 {
-    struct bytes rest = input_from(reading, at), line;
+    struct bytes rest = input_from(reading, at), line, name, value;
+    enum http1_result result = HTTP1_WHOLE;
     do {
-        if (!take_line(&rest, &line))
-            return reading->input.size - at > HTTP1_HEAD_MAX
-                       ? HTTP1_HEAD_TOO_LARGE
-                       : more(reading, reading->input.size + 1);
-    } while (line.size != 0);
+        bool is_whole = take_line(&rest, &line);
+        if (reading->input.size - rest.size - at > HTTP1_HEAD_MAX)
+            return HTTP1_HEAD_TOO_LARGE;
+        if (!is_whole)
+            return more(reading, reading->input.size + 1);
+        if (line.size != 0)
+            result = split_field(reading, line, &name, &value);
+    } while (line.size != 0 && result == HTTP1_WHOLE);
     reading->partial->needed = reading->input.size - rest.size;
-    return HTTP1_WHOLE;
+    return result;
 }
 
 /* The framing of chunks may be as long as the body again, not longer. */
-static bool is_framing_long(const struct reading *reading, size_t size)
+static bool is_framing_long(const struct reading *reading)
 {
-    return size / 2 > reading->body_max + HTTP1_HEAD_MAX;
+    return reading->partial->chunk_at / 2 > reading->body_max + HTTP1_HEAD_MAX;
 }
 
 /* Goes on where it was. */
@@ -355,9 +387,7 @@ static enum http1_result scan_chunks(struct reading *reading)
         struct chunk chunk;
         if (!read_chunk(rest, &chunk))
             return refuse(reading, "invalid chunk size");
-        if (partial->body_size + chunk.size > reading->body_max ||
-            is_framing_long(reading,
-                            chunk.line_size == 0 ? reading->input.size : partial->chunk_at))
+        if (partial->body_size + chunk.size > reading->body_max || is_framing_long(reading))
             return HTTP1_BODY_TOO_LARGE;
         if (chunk.line_size == 0)
             return more(reading, reading->input.size + 1);

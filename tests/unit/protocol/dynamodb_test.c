@@ -698,7 +698,10 @@ static void what_writes_and_counts_answer(void **state)
     }
 }
 
-#define CHUNKED   "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+#define CHUNKED "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+#define CHUNKED_LIST                                                                               \
+    "POST / HTTP/1.1\r\nX-Amz-Target: DynamoDB_20120810.ListTables\r\n"                            \
+    "Transfer-Encoding: chunked\r\n\r\n"
 #define TOO_LARGE "413 Payload Too Large", "com.amazonaws.dynamodb.v20120810#RequestEntityTooLarge"
 
 static void what_is_not_http_ends_the_connection(void **state)
@@ -721,6 +724,16 @@ static void what_is_not_http_ends_the_connection(void **state)
         {"POST / HTTP/1.1\r\nX: a\x01\r\n\r\n", BAD, SERIALIZATION, "a control character"},
         {"POST / HTTP/1.1\r\nX: a\rY: b\r\n\r\n", BAD, SERIALIZATION, "a control character"},
         {"POST / HTTP/1.1\r\nX: a\x7f\r\n\r\n", BAD, SERIALIZATION, "a control character"},
+        {"POST /?a\tb HTTP/1.1\r\n\r\n", BAD, SERIALIZATION, "invalid target"},
+        {"POST /?\xc3\xa9 HTTP/1.1\r\n\r\n", BAD, SERIALIZATION, "invalid target"},
+        {"\nPOST / HTTP/1.1\r\n\r\n", BAD, SERIALIZATION, "invalid HTTP method"},
+        {"POST / HTTP/1.1\n\r\n", BAD, SERIALIZATION, "neither HTTP/1.1 nor HTTP/1.0"},
+        {"POST / HTTP/1.1\r\nX: a\nY: b\r\n\r\n", BAD, SERIALIZATION, "a control character"},
+        {"POST / HTTP/1.1\r\nX: a\r\n\n\r\n", BAD, SERIALIZATION, "invalid name of a header"},
+        {"POST / HTTP/1.1\r\nX-Amz-Target: a\r\nx-amz-target: a\r\n\r\n", BAD, SERIALIZATION,
+         "given twice"},
+        {"POST / HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Encoding:\r\n\r\n", BAD,
+         SERIALIZATION, "given twice"},
         {"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", BAD, SERIALIZATION, "content-length"},
         {"POST / HTTP/1.1\r\nContent-Length: \r\n\r\n", BAD, SERIALIZATION, "content-length"},
         {"POST / HTTP/1.1\r\nContent-Length: 2, 2\r\n\r\n{}", BAD, SERIALIZATION, "content-length"},
@@ -740,6 +753,14 @@ static void what_is_not_http_ends_the_connection(void **state)
         {CHUNKED "2x\r\n{}\r\n", BAD, SERIALIZATION, "chunk size"},
         {CHUNKED "2\n{}\r\n", BAD, SERIALIZATION, "chunk size"},
         {CHUNKED "2;a\x01\r\n{}\r\n", BAD, SERIALIZATION, "chunk size"},
+        {CHUNKED ";a\r\n{}\r\n", BAD, SERIALIZATION, "chunk size"},
+        {CHUNKED "2 2\r\n{}\r\n", BAD, SERIALIZATION, "chunk size"},
+        {CHUNKED "2 \r\n{}\r\n", BAD, SERIALIZATION, "chunk size"},
+        {CHUNKED "2;a\n\r\n{}\r\n", BAD, SERIALIZATION, "chunk size"},
+        {CHUNKED "0\r\nX\r\n\r\n", BAD, SERIALIZATION, "invalid name of a header"},
+        {CHUNKED "0\r\nX: a\r\n b\r\n\r\n", BAD, SERIALIZATION, "second line"},
+        {CHUNKED "0\r\nX: a\rb\r\n\r\n", BAD, SERIALIZATION, "a control character"},
+        {CHUNKED "0\r\n\nPOST / HTTP/1.1\r\n\r\n", BAD, SERIALIZATION, "invalid name of a header"},
         {CHUNKED "0000000000000002\r\n{}\r\n", BAD, SERIALIZATION, "chunk size"},
         {CHUNKED "1\r\n{}\r\n0\r\n\r\n", BAD, SERIALIZATION, "longer than its chunk size"},
         {CHUNKED "fffffffff\r\n{", TOO_LARGE, "may have 16777216 bytes"},
@@ -807,9 +828,10 @@ static void fields_are_found_by_name_whatever_their_case(void **state)
     struct arena arena;
     size_t used, needed;
     arena_init(&arena, NULL, 0, 0);
-    struct bytes text = BYTES_LITERAL("\r\n\nPUT http://h/p?q HTTP/1.1\nX-AMZ-tArGeT:\t a b \t\r\n"
-                                      "CONTENT-ENCODING:gzip\r\nexpect: 100-Continue\n"
-                                      "Content-length:0003\r\nX-Amz-Targets: no\r\nX:\r\n\nabcd");
+    struct bytes text = BYTES_LITERAL("\r\n\r\nPUT http://h/p?q HTTP/1.1\r\n"
+                                      "X-AMZ-tArGeT:\t a b \t\r\nCONTENT-ENCODING:gzip\r\n"
+                                      "expect: 100-Continue\r\nContent-length:0003\r\n"
+                                      "X-Amz-Targets: no\r\nX:\r\n\r\nabcd");
     assert_int_equal(http1_read(&session, text, 10, &arena, &message, &used, &needed, &error),
                      HTTP1_WHOLE);
     assert_int_equal(used, text.size - 1);
@@ -867,11 +889,50 @@ static void heads_are_limited(void **state)
     /* One that never ends is not waited for. */
     struct stream stream;
     stream_init(&stream);
-    memset(text, '\n', MOST);
+    for (size_t i = 0; i <= MOST; i++)
+        text[i] = i % 2 == 0 ? '\r' : '\n';
     assert_int_equal(decode(&stream, bytes_of(text, 16 * 1024)), WIRE_MORE);
     assert_int_equal(decode(&stream, bytes_of(text, 16 * 1024 + 1)), WIRE_BROKEN);
     stream_deinit(&stream);
     free(text);
+}
+
+/* What stands round chunks may be as long as it says, at once and in pieces, and no longer. */
+static void check_framing(const char *before, size_t size, const char *after, const char *refusal)
+{
+    struct buffer text = {0};
+    assert_true(buffer_append(&text, bytes_text(before)) && buffer_reserve(&text, size));
+    memset(text.data + text.size, 'x', size);
+    text.size += size;
+    assert_true(buffer_append(&text, bytes_text(after)));
+    for (size_t step = 1000; step < 1000000; step *= 100) {
+        struct stream stream;
+        stream_init(&stream);
+        enum wire_result result = WIRE_MORE;
+        for (size_t to = step; result == WIRE_MORE; to += step) {
+            assert_true(to < text.size + step);
+            result = decode(&stream, bytes_of(text.data, to < text.size ? to : text.size));
+        }
+        assert_int_equal(result, refusal == NULL ? WIRE_REQUEST : WIRE_BROKEN);
+        if (refusal != NULL)
+            assert_contains(&stream.out, refusal);
+        stream_deinit(&stream);
+    }
+    buffer_deinit(&text);
+}
+
+static void extensions_and_trailers_are_limited(void **state)
+{
+    (void)state;
+    enum { LINE_MAX = 4096, TRAILERS_MAX = 16 * 1024 };
+    static const char *const extension = CHUNKED_LIST "2 ;", *const body = "\r\n{}\r\n0\r\n\r\n";
+    check_framing(extension, LINE_MAX - 5, body, NULL);
+    check_framing(extension, LINE_MAX - 4, body, "invalid chunk size");
+    check_framing(extension, LINE_MAX, "", "invalid chunk size");
+    static const char *const trailer = CHUNKED_LIST "2\r\n{}\r\n0\r\nX:";
+    check_framing(trailer, TRAILERS_MAX - 6, "\r\n\r\n", NULL);
+    check_framing(trailer, TRAILERS_MAX - 5, "\r\n\r\n", "HTTP/1.1 431 ");
+    check_framing(trailer, TRAILERS_MAX, "", "HTTP/1.1 431 ");
 }
 
 /* A ListTables whose body is `size` blanks and then {}, in chunks of `chunk`; 0: not chunked. */
@@ -1094,6 +1155,7 @@ int main(void)
         cmocka_unit_test(fields_are_found_by_name_whatever_their_case),
         cmocka_unit_test(names_of_fields_are_tokens),
         cmocka_unit_test(heads_are_limited),
+        cmocka_unit_test(extensions_and_trailers_are_limited),
         cmocka_unit_test(bodies_are_limited),
         cmocka_unit_test(an_item_of_400_kb_fits_however_it_is_spelled),
         cmocka_unit_test(bodies_may_be_packed),
