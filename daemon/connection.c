@@ -29,7 +29,7 @@ struct parked {
     struct event deadline;
     bool has_deadline;
     uint64_t begun_us;
-    size_t size;                   /* of all this */
+    size_t size; /* of all this; once parked, with what its request took from the heap */
     _Alignas(16) uint8_t memory[]; /* the arena's first block, then the frame */
 };
 
@@ -408,6 +408,7 @@ static struct parked *parked_create(struct connection *connection, struct bytes 
 static void park(struct parked *parked)
 {
     struct worker *worker = parked->worker;
+    parked->size += parked->arena.heap_bytes;
     parked_link(parked);
     worker->parked++;
     atomic_fetch_add_explicit(&worker->options.limits->requests, 1, memory_order_relaxed);
@@ -428,11 +429,14 @@ static void refuse(struct connection *connection, const struct request *request,
     reply_send(connection, request, &reply, true);
 }
 
+/* A connection's only request may be larger than its share, and what it unpacks to is known later:
+ * all of them together are beyond the limit by one a worker at most. */
 static bool is_throttled(const struct connection *connection, size_t frame_size)
 {
     const struct limits *limits = connection->worker->options.limits;
     return connection->parked_count >= limit(&limits->connection_requests_max) ||
            limit(&limits->requests) >= limit(&limits->requests_max) ||
+           limit(&limits->memory) > limit(&limits->memory_max) ||
            (connection->parked_count != 0 && is_memory_short(connection, frame_size));
 }
 

@@ -3,6 +3,8 @@
 
 usage: daemon_test.py MUDAXD
 """
+import gzip
+import http.client
 import os
 import random
 import re
@@ -339,6 +341,33 @@ class Serving(Outside):
         self.assertEqual(len(statuses), 800)
         self.assertGreater(most, 8 << 20)
         self.assertLess(most, 20 << 20)
+
+    def test_a_flood_of_packed_bodies_does_not_take_all_memory(self):
+        client = self.begin("--max-request-memory", "16M", "--workers", "2", "--listen", "http://127.0.0.1:0",
+                            store="memory:?delay=2s")
+        client.create_table("Big", sort=False)
+        port = int(re.search(r'url="http://127.0.0.1:0" port=(\d+)', self.log()).group(1))
+        put = b'{"TableName": "Big", "Item": {"p": {"S": "x"}}}'
+        body = gzip.compress(put + b" " * (8 << 20))
+        statuses = []
+
+        def flood():
+            one = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            one.request("POST", "/", body, {"X-Amz-Target": "DynamoDB_20120810.PutItem", "Content-Encoding": "gzip"})
+            answer = one.getresponse()
+            statuses.append((answer.status, b"ThrottlingException" in answer.read()))
+            one.close()
+
+        threads = [threading.Thread(target=flood) for _ in range(20)] # 160 KB, unpacked 160 MB and more
+        for thread in threads:
+            thread.start()
+        most = 0
+        while any(thread.is_alive() for thread in threads):
+            most = max(most, client.call(native.STATS, {})["request_memory_bytes"])
+            time.sleep(0.01)
+        self.assertEqual(set(statuses), {(200, False), (400, True)})
+        self.assertGreater(most, 16 << 20)
+        self.assertLess(most, 80 << 20) # the limit, and one of each worker: text and room for what it says
 
     def test_a_client_that_does_not_read_stops_nobody(self):
         client = self.begin("--write-timeout", "1s")
