@@ -1,10 +1,12 @@
 #include "cache/explain.h"
 
+#include "backend/expression/projection.h"
 #include "cache/item_cache.h"
 #include "cache/query_cache.h"
 #include "cache/write.h"
 #include "protocol/encoding/msgpack.h"
 #include "protocol/ensure.h"
+#include "protocol/index_key.h"
 
 #include <string.h>
 
@@ -231,17 +233,93 @@ static bool tell_read(struct told *told, struct cache_lane *lane, const struct c
 
 /* ---- writes ---- */
 
+/* What an index holds of an item, see backend/engine/write.c; a place not given: nothing. */
+struct held {
+    struct item_key place;
+    struct bytes value;
+};
+
+/* item  not given: there is none. False without memory. */
+static bool hold(const struct secondary_index *index, struct bytes item, struct item_key primary,
+                 struct arena *arena, struct held *out)
+{
+    struct error ignored;
+    *out = (struct held){.value = BYTES_NONE};
+    if (!bytes_given(item))
+        return true;
+    enum status status = index_key_build(item, index, primary, arena, &out->place, &ignored);
+    if (status != STATUS_OK) /* older than the index, it may not fit */
+        out->place.bytes = BYTES_NONE;
+    if (!bytes_given(out->place.bytes))
+        return status != STATUS_NO_MEMORY;
+    bool is_whole = index->is_local || index->shown == NULL;
+    out->value = is_whole ? item : projection_apply(index->shown, item, arena);
+    return bytes_given(out->value);
+}
+
+/* Pages of an index that go when `before` becomes `after`. False without memory. */
+static bool count_index(struct cache_lane *lane, struct arena *arena,
+                        const struct secondary_index *index, const struct held *before,
+                        const struct held *after, uint64_t *pages)
+{
+    bool was_there = bytes_given(before->place.bytes), is_there = bytes_given(after->place.bytes);
+    bool stays = was_there && is_there && bytes_equal(before->place.bytes, after->place.bytes);
+    struct touched left = {.table_id = index->id, .key = before->place, .is_index = true};
+    struct touched entered = {.table_id = index->id, .key = after->place, .is_index = true};
+    struct dropped dropped;
+    *pages = 0;
+    if (stays && bytes_equal(before->value, after->value))
+        return true;
+    if (was_there) {
+        if (!write_would_drop(lane, arena, &left, NULL, &dropped))
+            return false;
+        *pages += dropped.pages;
+    }
+    if (is_there && !stays) {
+        if (!write_would_drop(lane, arena, &entered, was_there ? &left : NULL, &dropped))
+            return false;
+        *pages += dropped.pages;
+    }
+    return true;
+}
+
+/* stored  the item as it is; not given: there is none. False without memory. */
+static bool tell_indexes(struct told *told, struct cache_lane *lane, struct arena *arena,
+                         const struct request *part, struct bytes stored)
+{
+    const struct table *table = part->table;
+    struct bytes image = part->operation == OPERATION_PUT_ITEM ? part->item : BYTES_NONE;
+    struct attribute *members = arena_alloc(arena, table->index_count * sizeof *members);
+    if (members == NULL)
+        return false;
+    for (size_t i = 0; i < table->index_count; i++) {
+        const struct secondary_index *index = &table->indexes[i];
+        struct held before, after;
+        uint64_t pages;
+        if (!hold(index, stored, part->item_key, arena, &before) ||
+            !hold(index, image, part->item_key, arena, &after) ||
+            !count_index(lane, arena, index, &before, &after, &pages))
+            return false;
+        members[i] = (struct attribute){
+            .name = index->name, .value = {.type = VALUE_N, .number = number_from_uint(pages)}};
+    }
+    struct value *indexes = add(told, "Indexes", VALUE_M);
+    indexes->attributes = members;
+    indexes->count = table->index_count;
+    return true;
+}
+
 static bool tell_write(struct told *told, struct cache_lane *lane, const struct call *call,
-                       const struct request *part)
+                       const struct request *part, struct bytes stored)
 {
     struct touched touched = {.table_id = part->table->id, .key = part->item_key};
     struct dropped dropped;
-    if (!write_would_drop(lane, call->arena, &touched, &dropped))
+    if (!write_would_drop(lane, call->arena, &touched, NULL, &dropped))
         return false;
     add_text(told, "Kind", BYTES_LITERAL("write"));
     add_number(told, "Items", dropped.items);
     add_number(told, "Pages", dropped.pages);
-    return true;
+    return part->table->index_count == 0 || tell_indexes(told, lane, call->arena, part, stored);
 }
 
 /* ---- the operation ---- */
@@ -256,6 +334,98 @@ static enum status bind(struct cache_lane *lane, struct call *call, struct reque
     return request_bind(part, table, call->arena, error);
 }
 
+static bool is_write(const struct request *part)
+{
+    return part->operation == OPERATION_PUT_ITEM || part->operation == OPERATION_DELETE_ITEM;
+}
+
+/* stored  of a write, as tell_indexes() */
+static enum submit tell(struct cache_lane *lane, struct call *call, const struct request *part,
+                        struct bytes stored)
+{
+    struct told told = {.count = 0};
+    struct error error;
+    add_text(&told, "Table", part->table->name);
+    if (part->index != NULL)
+        add_text(&told, "Index", part->index->name);
+    bool is_told = is_write(part) ? tell_write(&told, lane, call, part, stored)
+                                  : tell_read(&told, lane, call, part);
+    struct value map = {.type = VALUE_M, .attributes = told.members, .count = told.count};
+    if (is_told && value_normalize(&map, &error) == STATUS_OK)
+        call->reply.body = value_encode_arena(&map, call->arena);
+    return bytes_given(call->reply.body) ? SUBMIT_DONE : call_fail(call, STATUS_NO_MEMORY);
+}
+
+/* ---- the stored item ---- */
+
+/* An Explain and its read. In the call's arena. */
+struct explained {
+    struct cache_lane *lane;
+    struct call *call;
+    struct call read;
+};
+
+static enum submit item_read(struct explained *explained)
+{
+    struct call *call = explained->call;
+    const struct reply *reply = &explained->read.reply;
+    if (reply->status != STATUS_OK) {
+        call->reply.error = reply->error;
+        return call_fail(call, reply->status);
+    }
+    return tell(explained->lane, call, &call->request.parts[0],
+                reply_is_no_item(reply->body) ? BYTES_NONE : reply->body);
+}
+
+static void completed(struct call *read)
+{
+    struct explained *explained = read->owner;
+    struct call *call = explained->call;
+    call->now_us = read->now_us;
+    /* Its definition may have gone meanwhile. */
+    enum status status = bind(explained->lane, call, &call->request.parts[0]);
+    (void)(status == STATUS_OK ? item_read(explained) : call_fail(call, status));
+    call->complete(call);
+}
+
+/* The key attributes of a write, in the arena; not given: no memory. */
+static struct bytes key_of(const struct request *part, struct arena *arena)
+{
+    const struct key_schema *schema = &part->table->key;
+    const struct bytes names[] = {schema->partition.name, schema->sort.name};
+    if (part->operation == OPERATION_DELETE_ITEM)
+        return part->key;
+    const struct path_node *tree =
+        names_tree(names, key_schema_has_sort(schema) ? 2 : 1, arena, NULL);
+    return tree == NULL ? BYTES_NONE : projection_apply(tree, part->item, arena);
+}
+
+/* Past the cache, of which nothing is changed. */
+static enum submit read_item(struct cache_lane *lane, struct call *call, const struct request *part)
+{
+    struct explained *explained = arena_alloc(call->arena, sizeof *explained);
+    struct bytes key = key_of(part, call->arena);
+    if (explained == NULL || !bytes_given(key))
+        return call_fail(call, STATUS_NO_MEMORY);
+    *explained = (struct explained){
+        .lane = lane,
+        .call = call,
+        .read = {.request = {.operation = OPERATION_GET_ITEM,
+                             .table_name = part->table_name,
+                             .key = key,
+                             .is_consistent = true},
+                 .arena = call->arena,
+                 .now_us = call->now_us,
+                 .deadline_us = call->deadline_us,
+                 .is_cancelled = call->is_cancelled,
+                 .is_passing = call->is_passing,
+                 .complete = completed,
+                 .owner = explained},
+    };
+    enum submit submit = lane->below->ops->submit(lane->below, &explained->read);
+    return submit == SUBMIT_DONE ? item_read(explained) : submit;
+}
+
 enum submit explain_submit(struct cache_lane *lane, struct call *call)
 {
     lane_section_end(lane);
@@ -263,18 +433,9 @@ enum submit explain_submit(struct cache_lane *lane, struct call *call)
         return call_fail(
             call, error_set(&call->reply.error, STATUS_VALIDATION, "Explain has exactly one part"));
     struct request *part = &call->request.parts[0];
-    struct told told = {.count = 0};
-    struct error error;
     enum status status = bind(lane, call, part);
     if (status != STATUS_OK)
         return call_fail(call, status);
-    add_text(&told, "Table", part->table->name);
-    if (part->index != NULL)
-        add_text(&told, "Index", part->index->name);
-    bool is_told = part->operation == OPERATION_DELETE_ITEM ? tell_write(&told, lane, call, part)
-                                                            : tell_read(&told, lane, call, part);
-    struct value map = {.type = VALUE_M, .attributes = told.members, .count = told.count};
-    if (is_told && value_normalize(&map, &error) == STATUS_OK)
-        call->reply.body = value_encode_arena(&map, call->arena);
-    return bytes_given(call->reply.body) ? SUBMIT_DONE : call_fail(call, STATUS_NO_MEMORY);
+    return is_write(part) && part->table->index_count != 0 ? read_item(lane, call, part)
+                                                           : tell(lane, call, part, BYTES_NONE);
 }

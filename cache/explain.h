@@ -1,9 +1,11 @@
-/* explain.h - what the cache makes of a request, without asking the store. */
+/* explain.h - what the cache makes of a request.
+ *
+ * The store is asked only for the item that a write would find, where its table has indexes. */
 #pragma once
 
 #include "cache/core.h"
 
 /* Answers an Explain: how its one part, a GetItem, Query or Scan, is keyed and whether it is cached
- * now; or, of a DeleteItem, which stands for any write of its key, what that would drop. Returns as
+ * now; or what a PutItem or DeleteItem would drop. Nothing is kept or dropped. Returns as
  * backend_ops.submit. */
 enum submit explain_submit(struct cache_lane *lane, struct call *call);

@@ -214,7 +214,8 @@ static bool ends_behind(const struct page_tree *tree, struct memory *memory, uin
 }
 
 /* In order of where intervals begin, up by the parents: no recursion, nothing to allocate. */
-uint32_t page_tree_count(const struct page_tree *tree, struct memory *memory, struct bytes sort)
+uint32_t page_tree_count(const struct page_tree *tree, struct memory *memory, struct bytes sort,
+                         struct bytes except)
 {
     uint32_t count = 0, slot = tree->root, from = NOWHERE;
     while (slot != NOWHERE) {
@@ -226,7 +227,8 @@ uint32_t page_tree_count(const struct page_tree *tree, struct memory *memory, st
         if (is_down && place->left != NOWHERE && ends_behind(tree, memory, place->left, sort)) {
             next = place->left;
         } else if (is_down || is_left_done) {
-            count += key_interval_holds(&interval, sort);
+            bool is_left_out = bytes_given(except) && key_interval_holds(&interval, except);
+            count += key_interval_holds(&interval, sort) && !is_left_out;
             if (place->right != NOWHERE && bytes_compare(interval.low, sort) <= 0)
                 next = place->right;
         }

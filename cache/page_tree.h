@@ -34,8 +34,9 @@ void page_tree_remove(struct page_tree *tree, struct memory *memory, const struc
 /* `copy` takes the place of `page`. */
 void page_tree_moved(struct page_tree *tree, struct memory *memory, const struct entry *page,
                      const struct entry *copy, uint32_t slot);
-/* How many pages hold the key. */
-uint32_t page_tree_count(const struct page_tree *tree, struct memory *memory, struct bytes sort);
+/* How many pages hold the key, and do not hold `except` if that is given. */
+uint32_t page_tree_count(const struct page_tree *tree, struct memory *memory, struct bytes sort,
+                         struct bytes except);
 /* Any page whose interval holds the key, or NULL. sort  not given: any page */
 struct entry *page_tree_find(const struct page_tree *tree, struct memory *memory,
                              struct bytes sort);

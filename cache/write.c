@@ -482,24 +482,38 @@ bool write_forget(struct cache_lane *lane, struct arena *arena, const struct tou
     return true;
 }
 
-bool write_would_drop(struct cache_lane *lane, struct arena *arena, const struct touched *touched,
-                      struct dropped *out)
+static uint32_t count_pages(struct cache *cache, const struct place *place,
+                            const struct place *except)
 {
-    struct raised raised;
-    if (!raised_init(lane, arena, &raised, touched, SHARD_PUT))
+    struct shard *shard = cache_shard(cache, place->partition.hash);
+    bool is_near = except != NULL && except->partition.hash == place->partition.hash &&
+                   bytes_equal(except->partition.bytes, place->partition.bytes);
+    mutex_lock(&shard->lock);
+    const struct node *node = node_find(&shard->nodes, &place->partition);
+    uint32_t count = node == NULL
+                         ? 0
+                         : page_tree_count(&node->pages, shard->memory, place->pending.sort,
+                                           is_near ? except->pending.sort : BYTES_NONE);
+    mutex_unlock(&shard->lock);
+    return count;
+}
+
+bool write_would_drop(struct cache_lane *lane, struct arena *arena, const struct touched *touched,
+                      const struct touched *except, struct dropped *out)
+{
+    struct raised raised, left_out;
+    if (!raised_init(lane, arena, &raised, touched, SHARD_PUT) ||
+        (except != NULL && !raised_init(lane, arena, &left_out, except, SHARD_PUT)))
         return false;
-    reclaim_begin(lane->reclaimer);
-    *out = (struct dropped){.items = index_get(&lane->cache->index, raised.probe) != NULL};
-    reclaim_end(lane->reclaimer);
-    for (int i = 0; i < PLACES; i++) {
-        const struct place *place = &raised.places[i];
-        struct shard *shard = cache_shard(lane->cache, place->partition.hash);
-        mutex_lock(&shard->lock);
-        const struct node *node = node_find(&shard->nodes, &place->partition);
-        if (node != NULL)
-            out->pages += page_tree_count(&node->pages, shard->memory, place->pending.sort);
-        mutex_unlock(&shard->lock);
+    *out = (struct dropped){.items = 0};
+    if (raised.probe != NULL) {
+        reclaim_begin(lane->reclaimer);
+        out->items = index_get(&lane->cache->index, raised.probe) != NULL;
+        reclaim_end(lane->reclaimer);
     }
+    for (int i = 0; i < PLACES; i++)
+        out->pages += count_pages(lane->cache, &raised.places[i],
+                                  except == NULL ? NULL : &left_out.places[i]);
     return true;
 }
 

@@ -18,9 +18,11 @@ MUST_CHECK bool write_forget(struct cache_lane *lane, struct arena *arena,
                              const struct touched *touched, enum shard_reason reason,
                              struct dropped *out);
 
-/* What that would drop now; nothing goes. False without memory. */
+/* What that would drop now; nothing goes. False without memory.
+ * except  another key of the same table or index: pages that hold it, too, do not count; or NULL */
 MUST_CHECK bool write_would_drop(struct cache_lane *lane, struct arena *arena,
-                                 const struct touched *touched, struct dropped *out);
+                                 const struct touched *touched, const struct touched *except,
+                                 struct dropped *out);
 
 /* Lowers what unknown writes kept raised for long enough. */
 void write_expire_unknown(struct cache *cache, struct reclaimer *reclaimer, uint64_t now_us);

@@ -63,6 +63,7 @@ static void print_subject(const struct mudax_request *part, const struct mudax_v
     static const char *const names[] = {[MUDAX_GET_ITEM] = "GetItem",
                                         [MUDAX_QUERY] = "Query",
                                         [MUDAX_SCAN] = "Scan",
+                                        [MUDAX_PUT_ITEM] = "a PutItem",
                                         [MUDAX_DELETE_ITEM] = "a write"};
     begin_line("request");
     (void)printf("%s of ", names[part->operation]);
@@ -218,12 +219,28 @@ static void print_read(const struct mudax_value *told)
 static void print_write(const struct mudax_value *told)
 {
     char items[MUDAX_NUMBER_TEXT], pages[MUDAX_NUMBER_TEXT];
+    const struct mudax_value *indexes = mudax_get(told, "Indexes");
     begin_line("would drop");
     (void)printf("%s items and %s pages of the table that are cached now\n",
                  mudax_number_text(mudax_get(told, "Items"), items),
                  mudax_number_text(mudax_get(told, "Pages"), pages));
+    for (size_t i = 0; i < mudax_count(indexes); i++) {
+        size_t size;
+        const char *name = mudax_name_at(indexes, i, &size);
+        begin_line("");
+        (void)printf("%s pages of index %.*s\n", mudax_number_text(mudax_at(indexes, i), pages),
+                     (int)size, name);
+    }
+}
+
+/* Of a write by key alone only where the item lies now is known. */
+static void print_write_of_key(const struct mudax_value *told)
+{
+    print_write(told);
+    if (mudax_count(mudax_get(told, "Indexes")) == 0)
+        return;
     begin_line("");
-    (void)puts("and pages of its indexes, as the item before and after the write has it");
+    (void)puts("if it changes what the index holds; where it puts the item tells --item");
 }
 
 static int print_plain(const struct mudax_value *told)
@@ -249,7 +266,9 @@ int explain(struct mudax *db, const struct mudax_request *part, bool is_json)
         exit_code = print_plain(told);
     } else {
         print_subject(part, told);
-        (part->operation == MUDAX_DELETE_ITEM ? print_write : print_read)(told);
+        (part->operation == MUDAX_PUT_ITEM      ? print_write
+         : part->operation == MUDAX_DELETE_ITEM ? print_write_of_key
+                                                : print_read)(told);
     }
     mudax_reply_free(reply);
     return exit_code;

@@ -139,7 +139,7 @@ static const struct flag_row rows[FLAGS] = {
     [FLAG_ONLY] = {"--only", NULL, "TEXT",
                    "figures whose names begin so; else all but the buckets of histograms",
                    KIND_TEXT},
-    [FLAG_WRITE] = {"--write", NULL, "", "of a write of --key: what it would drop", KIND_SWITCH},
+    [FLAG_WRITE] = {"--write", NULL, "", "of a write of --key: what it would drop; --item is a write as it is", KIND_SWITCH},
     [FLAG_BY] = {"--by", NULL, "TEXT",
                  "group all items by this attribute; key-prefix: by partition keys up to their #",
                  KIND_TEXT},

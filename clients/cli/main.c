@@ -127,9 +127,10 @@ static const struct verb verbs[] = {
      TABLE | FLAG_BIT(FLAG_KEY) | FLAG_BIT(FLAG_PARTITION_KEY) | FLAG_BIT(FLAG_INDEX_NAME) | INPUT,
      .print = print_description},
     {"explain", "Explain",
-     "what the cache makes of a read: GetItem (--key), Query or Scan; or of a write of --key", 0,
-     TABLE,
-     FLAG_BIT(FLAG_KEY) | FLAG_BIT(FLAG_WRITE) | FLAG_BIT(FLAG_JSON) | PAGE |
+     "what the cache makes of a GetItem (--key), Query, Scan; of a write (--key --write, or "
+     "--item)",
+     0, TABLE,
+     FLAG_BIT(FLAG_KEY) | FLAG_BIT(FLAG_ITEM) | FLAG_BIT(FLAG_WRITE) | FLAG_BIT(FLAG_JSON) | PAGE |
          FLAG_BIT(FLAG_KEY_CONDITION_EXPRESSION) | FLAG_BIT(FLAG_SCAN_INDEX_FORWARD) |
          FLAG_BIT(FLAG_SEGMENT) | FLAG_BIT(FLAG_TOTAL_SEGMENTS),
      .run = run_explain},
@@ -433,17 +434,19 @@ static int run_explain(struct mudax *db, const struct arguments *arguments)
 {
     const struct argument *of = arguments->of;
     bool has_key = of[FLAG_KEY].is_given, is_query = of[FLAG_KEY_CONDITION_EXPRESSION].is_given;
-    struct verb as = {.operation = of[FLAG_WRITE].truth ? MUDAX_DELETE_ITEM
-                                   : has_key            ? MUDAX_GET_ITEM
-                                   : is_query           ? MUDAX_QUERY
-                                                        : MUDAX_SCAN};
+    bool has_item = of[FLAG_ITEM].is_given;
+    struct verb as = {.operation = has_item               ? MUDAX_PUT_ITEM
+                                   : of[FLAG_WRITE].truth ? MUDAX_DELETE_ITEM
+                                   : has_key              ? MUDAX_GET_ITEM
+                                   : is_query             ? MUDAX_QUERY
+                                                          : MUDAX_SCAN};
     struct mudax_request part = make_request(&as, arguments);
     if (!read_words(arguments, &part))
         return EXIT_USAGE;
-    if (of[FLAG_WRITE].truth && !has_key)
-        return report_usage("--write needs a --key");
-    if (has_key && is_query)
-        return report_usage("--key and --key-condition-expression: give one of them");
+    if (of[FLAG_WRITE].truth && !has_key && !has_item)
+        return report_usage("--write needs a --key or an --item");
+    if (has_key + is_query + has_item > 1)
+        return report_usage("--key, --item and --key-condition-expression: give one of them");
     return explain(db, &part, of[FLAG_JSON].truth);
 }
 

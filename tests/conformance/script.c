@@ -511,7 +511,7 @@ static void run_fill(struct run *run, char *rest)
     } while (run->reply.status == STATUS_OK && run->reply.count != 0);
 }
 
-/* A get, query, scan or delete; of a query its condition, its values and an index. */
+/* A get, query, scan, put or delete; of a query its condition, its values and an index. */
 static void run_explain(struct run *run, char *rest)
 {
     struct session_call call;
@@ -525,7 +525,8 @@ static void run_explain(struct run *run, char *rest)
     if (part.operation == OPERATION_QUERY)
         part.key_condition.text = bytes_text(take_enclosed(&rest));
     else if (part.operation != OPERATION_SCAN)
-        is_understood = parse_item(run, take_enclosed(&rest), &part.key);
+        is_understood = parse_item(run, take_enclosed(&rest),
+                                   part.operation == OPERATION_PUT_ITEM ? &part.item : &part.key);
     if (is_understood && run_options(run, &part, rest)) {
         call.call.request.parts = &part;
         call.call.request.part_count = 1;

@@ -540,12 +540,35 @@ class CommandLine(unittest.TestCase):
                          {"Kind": "write", "Table": "explained", "Items": 0, "Pages": 1})
         self.mudax("delete-item", *table, *key)
         self.assertRegex(self.lines(*query)["cached"], "^no, delete: ")
-        self.refused(252, "--write needs a --key", "explain", *table, "--write")
+        self.refused(252, "--write needs a --key or an --item", "explain", *table, "--write")
         self.refused(252, "give one of them", "explain", *query, *key)
         self.refused(254, "(ResourceNotFoundException) when calling the Explain operation", "explain", "--table-name",
                      "none")
         self.refused(254, "(ValidationException) when calling the Explain operation", "explain", *table, "--key",
                      '{"q": {"S": "a"}}')
+
+    def test_a_write_to_a_table_with_indexes_is_explained(self):
+        table = ("--table-name", "explained-indexes")
+        self.mudax("create-table", *table, "--billing-mode", "PAY_PER_REQUEST", "--key-schema",
+                   '[{"AttributeName": "p", "KeyType": "HASH"}]', "--attribute-definitions",
+                   '[{"AttributeName": "p", "AttributeType": "S"}, {"AttributeName": "g", "AttributeType": "S"}]',
+                   "--global-secondary-indexes",
+                   '[{"IndexName": "by-g", "KeySchema": [{"AttributeName": "g", "KeyType": "HASH"}], '
+                   '"Projection": {"ProjectionType": "KEYS_ONLY"}}]')
+        self.mudax("put-item", *table, "--item", '{"p": {"S": "a"}, "g": {"S": "x"}}')
+        for group in "xy":
+            self.mudax("query", *table, "--index-name", "by-g", "--key-condition-expression", "g = :g",
+                       "--expression-attribute-values", '{":g": {"S": "%s"}}' % group)
+        told = self.lines(*table, "--write", "--key", '{"p": {"S": "a"}}')
+        self.assertEqual(told["request"], "a write of explained-indexes")
+        self.assertRegex(told["would drop"], "^1 items and 0 pages of the table .* 1 pages of index by-g .*--item$")
+        told = self.lines(*table, "--item", '{"p": {"S": "a"}, "g": {"S": "y"}}')
+        self.assertEqual(told["request"], "a PutItem of explained-indexes")
+        self.assertRegex(told["would drop"], " 2 pages of index by-g$")
+        self.assertEqual(self.json("explain", *table, "--item", '{"p": {"S": "a"}, "g": {"S": "x"}}', "--json"),
+                         {"Kind": "write", "Table": "explained-indexes", "Items": 1, "Pages": 0, "Indexes": {"by-g": 0}})
+        self.refused(252, "give one of them", "explain", *table, "--item", '{"p": {"S": "a"}}', "--key",
+                     '{"p": {"S": "a"}}')
 
     def skewed(self, name):
         """A table of 1,200 items; the sizes of all, by partition key."""

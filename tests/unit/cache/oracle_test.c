@@ -183,7 +183,8 @@ static struct {
     struct touch touches[TOUCHES_MAX];
     int touch_count, happened; /* happened: writes of this step */
     /* What came of it. */
-    size_t reads, writes, refused, dropped, changed, left, kept_beside, beyond_cut, blind;
+    size_t reads, writes, refused, dropped, changed, left, kept_beside, beyond_cut, blind,
+        explained;
     size_t excesses[EXCESSES];
 } stage;
 
@@ -548,7 +549,7 @@ static void check_shown(const struct session_call *call, const struct shown *sho
 {
     struct msgpack_cursor cursor = msgpack_cursor_of(call->body);
     uint32_t three;
-    uint64_t examined;
+    uint64_t examined = 0;
     assert_int_equal(call->call.reply.status, STATUS_OK);
     assert_true(msgpack_read_array(&cursor, &three) && three == 3);
     assert_true(msgpack_skip(&cursor, NULL) && msgpack_read_uint(&cursor, &examined));
@@ -1113,10 +1114,56 @@ static void end_writes(struct write *writes, int count)
     }
 }
 
+static uint64_t number_in(struct bytes map, const char *name)
+{
+    struct bytes found;
+    uint64_t number = 0;
+    assert_true(item_find(map, bytes_text(name), &found));
+    struct msgpack_cursor cursor = msgpack_cursor_of(found);
+    assert_true(msgpack_read_uint(&cursor, &number));
+    return number;
+}
+
+/* How many pages of each range Explain says that a PutItem or DeleteItem would drop. */
+static void explain(const struct change *change, uint64_t pages[RANGES_MAX])
+{
+    struct session_call call;
+    struct request part;
+    struct bytes indexes;
+    change_request(change, &part);
+    part.condition = part.key_condition.values = BYTES_NONE;
+    session_call_init(&call, OPERATION_EXPLAIN, NULL);
+    call.call.request.parts = &part;
+    call.call.request.part_count = 1;
+    session_run(&stage.through, &call);
+    assert_int_equal(call.call.reply.status, STATUS_OK);
+    pages[0] = number_in(call.body, "Pages");
+    assert_true(item_find(call.body, BYTES_LITERAL("Indexes"), &indexes));
+    for (int i = 1; i < tables[change->table].range_count; i++)
+        pages[i] = number_in(indexes, range_at(change->table, i)->name);
+    session_call_deinit(&call);
+}
+
+/* Of a write that happens. */
+static void check_explained(int table, const uint64_t pages[RANGES_MAX])
+{
+    for (int range = 0; range < tables[table].range_count; range++) {
+        uint64_t touched = 0;
+        for (int i = 0; i < stage.page_count; i++) {
+            const struct page *page = &stage.pages[i];
+            touched += page->table == table && page->range == range && page->is_cached &&
+                       is_touched(page, is_examined);
+        }
+        assert_int_equal(pages[range], touched);
+    }
+    stage.explained++;
+}
+
 static void write_step(void)
 {
     struct write writes[WRITES_MAX];
     struct page *beside[BESIDE_MAX];
+    uint64_t pages[RANGES_MAX];
     int count = 1, beside_count = 0;
     write_make(&writes[0]);
     if (stage.is_slow && writes[0].operation == writes[0].changes[0].operation && roll(2) == 0)
@@ -1127,11 +1174,17 @@ static void write_step(void)
         if (page != NULL)
             beside[beside_count++] = page;
     }
+    bool is_explained = count == 1 && (writes[0].operation == OPERATION_PUT_ITEM ||
+                                       writes[0].operation == OPERATION_DELETE_ITEM);
+    if (is_explained)
+        explain(&writes[0].changes[0], pages);
     for (int i = 0; i < count; i++)
         write_send(&writes[i]);
     disturb(beside, beside_count);
     model_writes(writes, count);
     see_blind(beside, beside_count);
+    if (is_explained && writes[0].expected == STATUS_OK)
+        check_explained(writes[0].changes[0].table, pages);
     end_writes(writes, count);
     forget_items();
     for (int i = 0; i < beside_count; i++)
@@ -1357,15 +1410,17 @@ static void exactly_the_pages_that_examined_a_written_key_are_dropped(void **sta
     }
     print_message("%zu pages read, %zu writes, %zu refused; %zu pages dropped, %zu of them had "
                   "changed, %zu left; beside a write %zu kept, %zu not kept for a key beyond "
-                  "their end, %zu for they were blind\n",
+                  "their end, %zu for they were blind; %zu "
+                  "writes explained before\n",
                   stage.reads, stage.writes, stage.refused, stage.dropped, stage.changed,
-                  stage.left, stage.kept_beside, stage.beyond_cut, stage.blind);
+                  stage.left, stage.kept_beside, stage.beyond_cut, stage.blind, stage.explained);
     for (int i = 0; i < EXCESSES; i++) {
         print_message("dropped all the same, %s: %zu\n", excess_names[i], stage.excesses[i]);
         assert_true(stage.excesses[i] > 0);
     }
     assert_true(stage.changed > 0 && stage.left > 0 && stage.refused > 0);
-    assert_true(stage.kept_beside > 0 && stage.beyond_cut > 0 && stage.blind > 0);
+    assert_true(stage.kept_beside > 0 && stage.beyond_cut > 0 && stage.blind > 0 &&
+                stage.explained > 0);
 }
 
 int main(int argc, char **argv)

@@ -98,7 +98,7 @@ static size_t take_out_all_holding(struct bytes key)
 {
     size_t count = 0;
     struct entry *page;
-    assert_int_equal(page_tree_count(&tree, &memory, key), count_holding(key));
+    assert_int_equal(page_tree_count(&tree, &memory, key, BYTES_NONE), count_holding(key));
     while ((page = page_tree_find(&tree, &memory, key)) != NULL) {
         struct key_interval interval = page_interval(page);
         assert_true(key_interval_holds(&interval, key));
