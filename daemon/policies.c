@@ -68,7 +68,7 @@ bool policy_section_read(struct policy_list *list, const char *title, const char
     if (!read_name(title, text)) {
         (void)snprintf(error, error_size,
                        "%s: section [%s]: expected [policy \"NAME\"], up to %d letters, digits and "
-                       "_.-, not \"default\"",
+                       "_.-, not \"default\": its settings stand above all sections",
                        where, title, (int)CACHE_POLICY_NAME_MAX);
         return false;
     }
@@ -184,9 +184,10 @@ void policy_list_rules(const struct policy_list *list, const struct cache_policy
 
 void policy_help(FILE *out)
 {
-    (void)fprintf(out,
-                  "\nSections [policy \"NAME\"] of the INI file are for what fits all that they "
-                  "say; the first counts.\nTexts may end in *. SIGHUP can change them.\n\n");
+    (void)fprintf(
+        out, "\nSections [policy \"NAME\"] of the INI file are for what fits all that they "
+             "say; the first counts.\nA last one that says only what is kept takes what fits no "
+             "other. Texts may end in *. SIGHUP\ncan change them.\n\n");
     for (size_t i = 0; i < POLICY_SETTINGS; i++)
         (void)fprintf(out, "  %-26s  %s\n", settings[i].name, settings[i].help);
 }

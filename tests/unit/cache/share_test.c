@@ -28,12 +28,18 @@ static struct cache_rule flood_rule(uint64_t bytes_max)
         .policy = {.is_enabled = true, .query_ttl_ms = 300000, .bytes_max = bytes_max}};
 }
 
-static void set_rule(struct rig *rig, const struct cache_rule *rule)
+static void set_rules(struct rig *rig, const struct cache_rule *rules, size_t count)
 {
-    struct cache_policies policies = {
-        .fallback = {.is_enabled = true, .query_ttl_ms = 300000}, .rules = rule, .rule_count = 1};
+    struct cache_policies policies = {.fallback = {.is_enabled = true, .query_ttl_ms = 300000},
+                                      .rules = rules,
+                                      .rule_count = count};
     struct error error;
     assert_int_equal(cache_policies_set(rig->backend, &policies, &error), STATUS_OK);
+}
+
+static void set_rule(struct rig *rig, const struct cache_rule *rule)
+{
+    set_rules(rig, rule, 1);
 }
 
 static struct bytes body_of(size_t size)
@@ -182,6 +188,29 @@ static void pages_and_items_share_a_cap(void **state)
     rig_close(&rig);
 }
 
+static void what_fits_no_other_policy_can_have_a_cap(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_open(&rig, MEMORY);
+    const struct cache_rule rules[] = {
+        flood_rule(0),
+        {.name = BYTES_LITERAL("rest"),
+         .policy = {.is_enabled = true, .query_ttl_ms = 300000, .bytes_max = CAP}},
+    };
+    set_rules(&rig, rules, 2);
+    for (uint64_t i = 0; i < 6000; i++) {
+        (void)rig_get(&rig, i, body_of(BODY));
+        (void)rig_query(&rig, i, body_of(BODY));
+        (void)rig_get(&rig, flood_begin + i, body_of(BODY));
+    }
+    double rest = rig_figure(&rig, "cache_policy_entry_bytes", "policy=\"rest\"");
+    assert_true(rest <= CAP && rest > CAP * 0.9);
+    assert_true(flood_bytes(&rig) > 6000 * BODY);
+    assert_true(rig_figure(&rig, "cache_policy_entry_bytes", "policy=\"default\"") == 0);
+    rig_close(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +219,7 @@ int main(void)
         cmocka_unit_test(a_lower_cap_counts_for_what_is_there),
         cmocka_unit_test(what_is_larger_than_its_cap_is_served_and_takes_nobodys_place),
         cmocka_unit_test(pages_and_items_share_a_cap),
+        cmocka_unit_test(what_fits_no_other_policy_can_have_a_cap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

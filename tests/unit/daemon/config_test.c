@@ -338,6 +338,26 @@ static void what_a_policy_keeps_is_one_word(void **state)
     config_destroy(&outcome.config);
 }
 
+static void a_last_policy_may_take_all_the_rest(void **state)
+{
+    (void)state;
+    struct outcome outcome =
+        read_file("[policy \"a\"]\ntable=A\n[policy \"rest\"]\nmax_share=40%\nitem_ttl=1m\n");
+    assert_int_equal(outcome.result, CONFIG_OK);
+    struct cache_policy all = {.is_enabled = true};
+    struct cache_rule rules[2];
+    policy_list_rules(&outcome.config->policies, &all, rules);
+    const struct cache_rule *rest = &rules[1];
+    assert_false(bytes_given(rest->table) || bytes_given(rest->index) ||
+                 bytes_given(rest->partition_key) || bytes_given(rest->sort_key) ||
+                 bytes_given(rest->attribute));
+    assert_int_equal(rest->policy.percent_max, 40);
+    assert_int_equal(rest->policy.item_ttl_ms, 60000);
+    config_destroy(&outcome.config);
+    assert_refused(read_file("[policy \"default\"]\nmax_share=40%\n"),
+                   "not \"default\": its settings stand above all sections");
+}
+
 static void a_mistake_in_a_policy_names_section_and_setting(void **state)
 {
     (void)state;
@@ -414,6 +434,7 @@ int main(void)
         cmocka_unit_test(policies_are_sections_that_inherit_what_they_do_not_say),
         cmocka_unit_test(prices_are_kept_in_millionths),
         cmocka_unit_test(what_a_policy_keeps_is_one_word),
+        cmocka_unit_test(a_last_policy_may_take_all_the_rest),
         cmocka_unit_test(a_mistake_in_a_policy_names_section_and_setting),
         cmocka_unit_test(a_file_has_at_most_63_policies),
         cmocka_unit_test(a_reload_takes_policies_that_differ),
