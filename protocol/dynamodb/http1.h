@@ -1,9 +1,9 @@
 /* http1.h - HTTP/1.1 requests, read from a connection's own bytes; heads of replies.
  *
- * Own code, for a hit's sake: lines are found and looked at many bytes at a time, where parsers that
- * take a byte at a time cost half of all instructions of a request. What can be read in two ways is
- * refused. A head that comes in pieces is read from its front each time, bodies where they go on.
- * Source: RFC 9110 and 9112. Threads: pure functions. */
+ * Own code, for a hit's sake: lines are found and looked at many bytes at a time, where parsers
+ * that take a byte at a time cost half of all instructions of a request. What can be read in two
+ * ways is refused. A head that comes in pieces is read from its front each time, bodies where they
+ * go on. Source: RFC 9110 and 9112. Threads: pure functions. */
 #pragma once
 
 #include "protocol/buffer.h"
