@@ -41,6 +41,15 @@ const char *operation_name(enum operation operation)
     return number < OPERATIONS && names[number] != NULL ? names[number] : "Unknown";
 }
 
+enum status definition_check_size(enum operation operation, size_t size, struct error *error)
+{
+    return size <= DEFINITION_BYTES_MAX
+               ? STATUS_OK
+               : error_set(error, STATUS_VALIDATION,
+                           "%s: the parameters are too large: %d bytes of MessagePack at most",
+                           operation_name(operation), DEFINITION_BYTES_MAX);
+}
+
 bool operation_is_spoken(enum operation operation)
 {
     return (unsigned)operation < OPERATIONS && operation != OPERATION_FILL_INDEX &&

@@ -66,12 +66,18 @@ enum {
     BATCH_WRITE_MAX = 25,
     TRANSACT_MAX = 100,
     CLIENT_TOKEN_MAX = 36,
+    /* Encoded: twice what 20 indexes, 100 projected names and 50 tags can have. As a tree it takes
+     * some fifty times as much. */
+    DEFINITION_BYTES_MAX = 256 << 10,
 };
 
 /* "GetItem", ...; "Unknown" for others. */
 const char *operation_name(enum operation operation);
 /* Whether clients may ask for it; false for what only the daemon asks itself. */
 bool operation_is_spoken(enum operation operation);
+/* That a definition is no larger than it may be. Errors: STATUS_VALIDATION. */
+MUST_CHECK enum status definition_check_size(enum operation operation, size_t size,
+                                             struct error *error);
 /* Whether it may change what is stored: then its outcome can be unknown. */
 bool operation_may_change(enum operation operation);
 

@@ -323,16 +323,21 @@ static bool is_definition_member(struct bytes name, enum operation operation)
     return false;
 }
 
-/* One member of a definition, as a tree: definitions are small and rare. */
-static bool read_part(struct json_reader *reader, struct value *out)
+/* One member of a definition, as a tree: definitions are small and rare.
+ * size  of the members before, counted up */
+static bool read_part(struct json_reader *reader, enum operation operation, size_t *size,
+                      struct value *out)
 {
     struct bytes packed;
     if (!json_read_plain(reader, &packed))
         return false;
     struct msgpack_cursor cursor = msgpack_cursor_of(packed);
     struct error error;
-    return value_decode(&cursor, reader->arena, out, &error) == STATUS_OK ||
-           json_reader_refuse(reader, error.status, "%s", error.text);
+    *size += packed.size;
+    enum status status = definition_check_size(operation, *size, &error);
+    if (status == STATUS_OK)
+        status = value_decode(&cursor, reader->arena, out, &error);
+    return status == STATUS_OK || json_reader_refuse(reader, error.status, "%s", error.text);
 }
 
 static bool read_definition(struct json_reader *reader, struct request *request)
@@ -340,6 +345,7 @@ static bool read_definition(struct json_reader *reader, struct request *request)
     struct attribute attributes[DEFINITION_MEMBERS];
     struct value definition = {.type = VALUE_M, .attributes = attributes};
     struct bytes name;
+    size_t size = 0;
     while (json_next_member(reader, &name)) {
         if (!is_definition_member(name, request->operation))
             return refuse_member(reader, request, name);
@@ -347,7 +353,7 @@ static bool read_definition(struct json_reader *reader, struct request *request)
             return refuse_repeated(reader, name);
         struct attribute *attribute = &attributes[definition.count++];
         attribute->name = name;
-        if (!read_part(reader, &attribute->value))
+        if (!read_part(reader, request->operation, &size, &attribute->value))
             return false;
     }
     struct error error;

@@ -333,15 +333,18 @@ static enum status read_part(struct msgpack_cursor *cursor, enum operation whole
     return read_parameters(cursor, row, part, NULL, error);
 }
 
-/* How many there may be is no matter of the frame, but memory is. */
+/* How many there may be is no matter of the frame, but memory is: of more than any operation takes
+ * not all are read, and it says so. */
 static enum status read_parts(struct bytes bytes, struct arena *arena, struct request *request,
                               struct error *error)
 {
     struct msgpack_cursor cursor = msgpack_cursor_of(bytes);
     uint32_t count = 0;
-    if (!msgpack_read_array(&cursor, &count) || count > PARTS_MAX)
-        return error_set(error, STATUS_MALFORMED, "%s: parts are an array of at most %d",
-                         operation_name(request->operation), PARTS_MAX);
+    if (!msgpack_read_array(&cursor, &count))
+        return error_set(error, STATUS_MALFORMED, "%s: parts are an array",
+                         operation_name(request->operation));
+    if (count > PARTS_MAX)
+        count = PARTS_MAX;
     struct request *parts = arena_alloc(arena, (count + 1) * sizeof *parts);
     if (parts == NULL)
         return error_set(error, STATUS_NO_MEMORY, "%s", "");
@@ -375,6 +378,8 @@ enum status frame_read_request(struct bytes frame, struct arena *arena, struct r
     enum status status = read_parameters(&cursor, row, request, greeting, error);
     if (status == STATUS_OK && (row->required & BIT(PARAMETER_PARTS)) != 0)
         status = read_parts(request->definition, arena, request, error);
+    if (status == STATUS_OK)
+        status = definition_check_size(request->operation, request->definition.size, error);
     if (status == STATUS_OK && cursor.at != cursor.end)
         status = error_set(error, STATUS_MALFORMED, "%s: bytes behind the end of the request",
                            operation_name(request->operation));

@@ -654,6 +654,51 @@ class Wire(Raw):
         self.assertEqual(len(ids), len(wanted))
         connection.close()
 
+    def test_what_is_far_too_much_is_a_validation_error_over_either_protocol(self):
+        self.table("Shop", sort=None)
+        many, arn = range(100000), "arn:aws:dynamodb:local:000000000000:table/Shop"
+        keys = [{"p": {"S": str(n)}} for n in many]
+        attributes = [{"AttributeName": f"a{n}", "AttributeType": "S"} for n in many]
+        shop = {"TableName": "Shop"}
+        made = {"TableName": "Made", "BillingMode": "PAY_PER_REQUEST", "AttributeDefinitions": attributes[:1],
+                "KeySchema": [{"AttributeName": "a0", "KeyType": "HASH"}]}
+        definitions = [
+            ("TagResource", native.TAG, {"ResourceArn": arn, "Tags": [{"Key": f"k{n}", "Value": ""} for n in many]}),
+            ("UntagResource", native.TAG + 1, {"ResourceArn": arn, "TagKeys": [f"k{n}" for n in many]}),
+            ("CreateTable", native.CREATE, {**made, "AttributeDefinitions": attributes}),
+            ("CreateTable", native.CREATE, {**made, "KeySchema": made["KeySchema"] * 100000}),
+            ("UpdateTable", 18, {**shop, "AttributeDefinitions": attributes}),
+            ("UpdateTable", 18, {**shop, "OnDemandThroughput": {f"m{n}": 1 for n in many}}),
+            ("UpdateTable", 18, {**shop, "GlobalSecondaryIndexUpdates": [{"Delete": {"IndexName": f"i{n}"}} for n in many]}),
+            ("UpdateTimeToLive", 19, {**shop, "TimeToLiveSpecification": {f"m{n}": True for n in many}})]
+        connection, stream = self.connect()
+        for operation, body in [(operation, body) for operation, _, body in definitions] + [
+                ("BatchGetItem", {"RequestItems": {"Shop": {"Keys": keys}}}),
+                ("BatchGetItem", {"RequestItems": {f"T{n}": {"Keys": keys[:1]} for n in many}}),
+                ("BatchWriteItem", {"RequestItems": {"Shop": [{"PutRequest": {"Item": key}} for key in keys]}}),
+                ("TransactGetItems", {"TransactItems": [{"Get": {**shop, "Key": key}} for key in keys]}),
+                ("TransactWriteItems", {"TransactItems": [{"Delete": {**shop, "Key": key}} for key in keys]}),
+                ("GetItem", {**shop, "Key": keys[0], "ProjectionExpression": "#a1",
+                             "ExpressionAttributeNames": {f"#a{n}": f"a{n}" for n in many}}),
+                ("PutItem", {**shop, "Item": keys[0], "ConditionExpression": "a = :a1",
+                             "ExpressionAttributeValues": {f":a{n}": {"S": "v"} for n in many}})]:
+            connection.sendall(self.request(operation, body))
+            status, _, body = self.reply(stream)
+            self.assertEqual((operation, status, json.loads(body)["__type"].split("#")[1]),
+                             (operation, 400, "ValidationException"))
+        connection.close()
+        table, parts = {native.TABLE: "Shop"}, native.PARTS
+        for operation, parameters in [(operation, {native.DEFINITION: body}) for _, operation, body in definitions] + [
+                (13, {parts: [[native.GET, {**table, native.KEY: {"p": str(n)}}] for n in many]}),
+                (14, {parts: [[native.PUT, {**table, native.ITEM: {"p": str(n)}}] for n in many]}),
+                (15, {parts: [[native.GET, {**table, native.KEY: {"p": str(n)}}] for n in many]}),
+                (16, {parts: [[native.PUT, {**table, native.ITEM: {"p": str(n)}}] for n in many]}),
+                (native.PUT, {**table, native.ITEM: {"p": "0"}, 18: "#a1 = :a", native.VALUES: {":a": 0},
+                              native.NAMES: {f"#a{n}": f"a{n}" for n in many}})]:
+            with self.assertRaises(native.Refused) as caught:
+                self.native.call(operation, parameters)
+            self.assertEqual((operation, caught.exception.status), (operation, 1))  # ValidationException
+
     def test_a_connection_ends_after_the_reply_that_was_to_be_the_last(self):
         self.table(sort=None)
         slow = self.request("GetItem", {"TableName": "Shop", "Key": {"p": {"S": "k"}}}, "Connection: close")
