@@ -45,13 +45,29 @@ enum status part_bind(struct lane *lane, struct call *call, struct request *part
     return request_bind(part, table, call->arena, error);
 }
 
+enum status parts_refuse(struct call *call, enum status status)
+{
+    struct request *request = &call->request;
+    struct error error;
+    for (size_t i = 0; i < request->part_count; i++) {
+        enum status first = request_check(&request->parts[i], call->arena, &error);
+        if (first == STATUS_OK)
+            continue;
+        call->reply.error = error;
+        return first;
+    }
+    return status;
+}
+
 static enum status bind_parts(struct lane *lane, struct call *call)
 {
     struct request *request = &call->request;
-    enum status status = STATUS_OK;
-    for (size_t i = 0; i < request->part_count && status == STATUS_OK; i++)
-        status = part_bind(lane, call, &request->parts[i]);
-    return status;
+    for (size_t i = 0; i < request->part_count; i++) {
+        enum status status = part_bind(lane, call, &request->parts[i]);
+        if (status != STATUS_OK)
+            return parts_refuse(call, status);
+    }
+    return STATUS_OK;
 }
 
 enum status parts_check_distinct(const struct request *request, const char *text,

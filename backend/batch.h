@@ -18,6 +18,10 @@ enum submit batch_submit(struct lane *lane, struct call *call);
 
 /* For batches and transactions: binds a part to its table. Errors as above. */
 MUST_CHECK enum status part_bind(struct lane *lane, struct call *call, struct request *part);
+/* What is said of a batch or transaction of which a part could not be bound: what needs no table is
+ * said first, whichever part it is of.
+ * status  of the part, with its text in the call's reply */
+MUST_CHECK enum status parts_refuse(struct call *call, enum status status);
 /* text  "Provided list of item keys contains duplicates", say */
 MUST_CHECK enum status parts_check_distinct(const struct request *request, const char *text,
                                             struct error *error);

@@ -177,24 +177,38 @@ static enum status bind_write(struct request *request, struct arena *arena, stru
 
 /* ---- keys and items ---- */
 
+static enum status check_key(const struct request *request, struct error *error)
+{
+    return LIKELY(bytes_given(request->key))
+               ? STATUS_OK
+               : error_set(error, STATUS_VALIDATION,
+                           "The parameter 'Key' is required but was not present in the request");
+}
+
 static enum status bind_key(struct request *request, const struct key_schema *schema,
                             struct arena *arena, struct error *error)
 {
-    if (UNLIKELY(!bytes_given(request->key)))
-        return error_set(error, STATUS_VALIDATION,
-                         "The parameter 'Key' is required but was not present in the request");
+    enum status status = check_key(request, error);
+    if (UNLIKELY(status != STATUS_OK))
+        return status;
     return item_key_build(request->key, schema, true, arena, &request->item_key, error);
+}
+
+static enum status check_item(const struct request *request, struct arena *arena,
+                              struct bytes *canonical, size_t *size, struct error *error)
+{
+    if (!bytes_given(request->item))
+        return error_set(error, STATUS_VALIDATION,
+                         "The parameter 'Item' is required but was not present in the request");
+    return item_canonical(request->item, arena, canonical, size, error);
 }
 
 static enum status bind_item(struct request *request, const struct table *table,
                              struct arena *arena, struct error *error)
 {
-    if (!bytes_given(request->item))
-        return error_set(error, STATUS_VALIDATION,
-                         "The parameter 'Item' is required but was not present in the request");
     struct bytes canonical;
     size_t size = 0;
-    enum status status = item_canonical(request->item, arena, &canonical, &size, error);
+    enum status status = check_item(request, arena, &canonical, &size, error);
     if (status == STATUS_OK)
         status = item_key_build(canonical, &table->key, false, arena, &request->item_key, error);
     if (status == STATUS_OK)
@@ -311,6 +325,39 @@ static enum status check_scalars(const struct request *request, const struct tab
     if (status == STATUS_OK && request->filter_tree != NULL)
         status = check_scalars_of_operands(table, request->filter_tree, error);
     return status;
+}
+
+static enum status check_expressions(struct request *request, struct arena *arena,
+                                     struct error *error)
+{
+    struct trees trees = {.condition = NULL};
+    bool is_write = request->operation == OPERATION_PUT_ITEM ||
+                    request->operation == OPERATION_DELETE_ITEM ||
+                    request->operation == OPERATION_CONDITION_CHECK;
+    return is_write ? bind_write(request, arena, error)
+                    : request_bind_expressions(request, arena, &trees, error);
+}
+
+enum status request_check(struct request *request, struct arena *arena, struct error *error)
+{
+    struct bytes canonical;
+    size_t size = 0;
+    enum status status = table_name_check(request->table_name, error);
+    if (status == STATUS_OK)
+        status = check_expressions(request, arena, error);
+    if (status != STATUS_OK)
+        return status;
+    switch (request->operation) {
+    case OPERATION_PUT_ITEM:
+        return check_item(request, arena, &canonical, &size, error);
+    case OPERATION_GET_ITEM:
+    case OPERATION_DELETE_ITEM:
+    case OPERATION_UPDATE_ITEM:
+    case OPERATION_CONDITION_CHECK:
+        return check_key(request, error);
+    default:
+        return STATUS_OK;
+    }
 }
 
 enum status request_bind(struct request *request, const struct table *table, struct arena *arena,

@@ -148,6 +148,11 @@ static inline uint32_t request_range_id(const struct request *request)
 MUST_CHECK bool request_copy_read(const struct request *request, struct arena *arena,
                                   struct request *out);
 
+/* What can be said of a request on one table without the table: DynamoDB says it first, also of a
+ * table that is missing. Errors as request_bind(). */
+MUST_CHECK enum status request_check(struct request *request, struct arena *arena,
+                                     struct error *error);
+
 /* Binds a request that names one table to it: key attributes become key bytes, the
  * item canonical, the key condition an interval. Purely syntax and schema: what it refuses does not
  * depend on stored data. Does nothing when already bound.

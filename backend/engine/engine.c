@@ -114,13 +114,16 @@ enum submit action_bind(struct action *action)
     struct request *request = &action->call->request;
     action->token = action->lane->token;
     action->definition = catalog_find(action->lane->catalog, request->table_name);
-    if (action->definition == NULL || atomic_load(&action->definition->state) != DEFINITION_ACTIVE)
-        return action_no_table(action);
+    struct error *error = &action->call->reply.error;
+    if (action->definition == NULL ||
+        atomic_load(&action->definition->state) != DEFINITION_ACTIVE) {
+        enum status status = request_check(request, action->call->arena, error);
+        return status == STATUS_OK ? action_no_table(action) : action_fail(action, status);
+    }
     const struct table *table = &action->definition->table;
     if (request->table != table) /* not yet bound, or to a definition of the past */
         request->table = NULL;
-    enum status status =
-        request_bind(request, table, action->call->arena, &action->call->reply.error);
+    enum status status = request_bind(request, table, action->call->arena, error);
     return status == STATUS_OK ? SUBMIT_PENDING : action_fail(action, status);
 }
 

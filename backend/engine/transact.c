@@ -143,7 +143,7 @@ static enum status bind_parts(struct action *action, struct item_write **misfit)
         if (status == STATUS_OK)
             continue;
         if (status != STATUS_VALIDATION || !error->is_misfit)
-            return status;
+            return parts_refuse(call, status);
         if (*misfit == NULL) {
             *misfit = &action->items[i];
             (*misfit)->error = *error;
