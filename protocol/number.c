@@ -65,9 +65,10 @@ static int count_digits(wide coefficient)
 {
     if ((uint64_t)(coefficient >> 64) == 0)
         return count_digits_u64((uint64_t)coefficient);
-    /* 2^64 and above: at least 20 digits, so the quotient is not zero. */
+    /* 2^64 and above: at least 20 digits, so the quotient is not zero. Of 2^128 it may have 20. */
     wide high = coefficient / powers_u64[DIGITS_U64];
-    return DIGITS_U64 + count_digits_u64((uint64_t)high);
+    return (uint64_t)(high >> 64) != 0 ? 2 * DIGITS_U64 + 1
+                                       : DIGITS_U64 + count_digits_u64((uint64_t)high);
 }
 
 static void strip_zeros(struct number *number)
@@ -366,7 +367,7 @@ static bool sum_up(const struct number *high, const struct number *low, struct n
     }
     strip_zeros(&sum);
     *out = sum;
-    return sum.coefficient < power_of_ten(DIGITS_MAX);
+    return count_digits(sum.coefficient) <= DIGITS_MAX;
 }
 
 enum status number_add(const struct number *a, const struct number *b, struct number *out,
