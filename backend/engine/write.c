@@ -265,8 +265,8 @@ static enum status compute_item(struct item_write *write, struct bytes old, size
     const struct request *request = write->request;
     switch (request->operation) {
     case OPERATION_UPDATE_ITEM:
-        return update_apply(request->update_tree, old, request->item, arena, &write->new_item, size,
-                            error);
+        return update_apply(request->update_tree, request->is_legacy, old, request->item, arena,
+                            &write->new_item, size, error);
     case OPERATION_PUT_ITEM:
         write->new_item = request->item;
         *size = request->item_size;

@@ -16,6 +16,7 @@ struct build {
     struct arena *arena;
     struct error *error;
     struct buffer out;
+    bool is_legacy;
 };
 
 static enum status refuse(struct build *build, const char *text)
@@ -25,7 +26,9 @@ static enum status refuse(struct build *build, const char *text)
 
 static enum status refuse_type(struct build *build)
 {
-    return refuse(build, "An operand in the update expression has an incorrect data type");
+    return refuse(build, build->is_legacy
+                             ? "Type mismatch for attribute to update"
+                             : "An operand in the update expression has an incorrect data type");
 }
 
 static enum status refuse_path(struct build *build)
@@ -416,8 +419,9 @@ static enum status check(struct build *build, struct bytes item, size_t *size)
     return status == STATUS_OK && !facts.is_canonical ? refuse_item(build) : status;
 }
 
-enum status update_apply(const struct path_node *update, struct bytes old, struct bytes fresh,
-                         struct arena *arena, struct bytes *out, size_t *size, struct error *error)
+enum status update_apply(const struct path_node *update, bool is_legacy, struct bytes old,
+                         struct bytes fresh, struct arena *arena, struct bytes *out, size_t *size,
+                         struct error *error)
 {
     struct bytes before = bytes_given(old) ? old : fresh;
     if (update == NULL || update->first == NULL) {
@@ -428,7 +432,10 @@ enum status update_apply(const struct path_node *update, struct bytes old, struc
         *size = item_size(same);
         return STATUS_OK;
     }
-    struct build build = {.old = subject_of(old, update->paths), .arena = arena, .error = error};
+    struct build build = {.old = subject_of(old, update->paths),
+                          .arena = arena,
+                          .error = error,
+                          .is_legacy = is_legacy};
     struct bytes item = BYTES_NONE;
     size_t item_bytes = 0;
     enum status status = write_children(&build, update, before);

@@ -10,6 +10,7 @@
 
 /* Computes the new item.
  * update  root; NULL: nothing changes
+ * is_legacy  it was made of AttributeUpdates, whose texts it has
  * old     canonical; not given: there is no item
  * fresh   what an item that is not there yet begins with: its key attributes, canonical
  * out     canonical, arena memory
@@ -17,6 +18,6 @@
  * Errors: STATUS_VALIDATION with DynamoDB's texts (an attribute that is not there, a type that does
  * not fit, a path that leads nowhere, an item or a number that gets too large), STATUS_NO_MEMORY.
  */
-MUST_CHECK enum status update_apply(const struct path_node *update, struct bytes old,
-                                    struct bytes fresh, struct arena *arena, struct bytes *out,
-                                    size_t *size, struct error *error);
+MUST_CHECK enum status update_apply(const struct path_node *update, bool is_legacy,
+                                    struct bytes old, struct bytes fresh, struct arena *arena,
+                                    struct bytes *out, size_t *size, struct error *error);

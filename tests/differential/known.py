@@ -105,10 +105,6 @@ KNOWN = [
      re.search(r"ComparisonOperator (EQ|NE) is not valid for \w+ AttributeValue type$", theirs[1])),
     ("no attributes: DynamoDB leaves Attributes out, dynalite has an empty map",
      lambda operation, body, ours, theirs: operation == "UpdateItem" and theirs == {"Attributes": {}} and ours == {}),
-    ("an attribute of another type in AttributeUpdates: mudax has the text of an UpdateExpression (SPEC.md of the protocol)",
-     lambda operation, body, ours, theirs: "AttributeUpdates" in body and both_refuse(ours, theirs) and
-     ours == ("ValidationException", "An operand in the update expression has an incorrect data type") and
-     theirs == ("ValidationException", "Type mismatch for attribute to update")),
     ("two mistakes: which of them is told is open",
      lambda operation, body, ours, theirs: both_refuse(ours, theirs) and ours[0] == theirs[0] == "ValidationException" and
      mistake(ours[1]) is not None and mistake(theirs[1]) is not None and mistake(ours[1]) != mistake(theirs[1])),

@@ -493,6 +493,15 @@ class Sdk(OverHttp):
                 "a": {"Action": "DELETE"}, "l": {"Action": "ADD", "Value": ["y"]}, "n": {"Action": "ADD", "Value": -2},
                 "t": {"Action": "DELETE", "Value": {"r"}}})["Attributes"],
             {"l": ["x", "y"], "n": 3, "t": {"b"}})
+        for name, action, value in (("n", "ADD", {"b"}), ("t", "ADD", 1), ("t", "ADD", {1}), ("t", "DELETE", {1}),
+                                    ("n", "DELETE", {"b"}), ("n", "ADD", ["x"]), ("l", "ADD", 1)):
+            self.assertIn("Type mismatch for attribute to update", self.refused(
+                "ValidationException", table.update_item, Key=new,
+                AttributeUpdates={name: {"Action": action, "Value": value}}))
+        for action, value in (("ADD", "x"), ("ADD", True), ("DELETE", 1)):
+            self.assertIn(f"{action} action {'with value ' if action == 'DELETE' else ''}is not supported for the type",
+                          self.refused("ValidationException", table.update_item, Key=new,
+                                       AttributeUpdates={"n": {"Action": action, "Value": value}}))
         for expected, operator, is_right in (
                 ({"n": {"Value": 3}}, "AND", True), ({"n": {"Value": 4}}, "AND", False), ({"n": {"Exists": False}}, "AND", False),
                 ({"n": {"Value": 4}, "a": {"Exists": False}}, "AND", False), ({"n": {"Value": 4}, "a": {"Exists": False}}, "OR", True),

@@ -72,7 +72,7 @@ static void update(const struct input *input, struct expression_binding *binding
     struct error error;
     enum status status = update_parse(input->text, binding, arena, &tree, &error);
     if (status == STATUS_OK)
-        status = update_apply(tree, input->item, input->item, arena, &new, &size, &error);
+        status = update_apply(tree, false, input->item, input->item, arena, &new, &size, &error);
     if (status != STATUS_OK) {
         check_refusal(status, &error);
         return;

@@ -170,7 +170,7 @@ static void an_update_sees_the_item_before_it(void **state)
                                   &binding, &arena, &update, &error),
                      STATUS_OK);
     assert_non_null(update->paths);
-    assert_int_equal(update_apply(update, old, old, &arena, &new, &size, &error), STATUS_OK);
+    assert_int_equal(update_apply(update, false, old, old, &arena, &new, &size, &error), STATUS_OK);
     const struct expression *is_so =
         parse("l[1] = l[199] AND l[99] = l[101] AND x = l[5] AND y = l[42] AND l[0] = l[100]");
     assert_false(condition_holds(is_so, new)); /* 7 + 98 is 105, which no element is */

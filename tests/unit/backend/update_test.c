@@ -116,8 +116,8 @@ static void what_an_update_makes_is_canonical(void **state)
         struct error error = {.text = ""};
         struct item_facts facts;
         size_t size = 0;
-        enum status status = update_apply(trees[random_below(&random, UPDATES)], old, old, &arena,
-                                          &new, &size, &error);
+        enum status status = update_apply(trees[random_below(&random, UPDATES)], false, old, old,
+                                          &arena, &new, &size, &error);
         refused += status == STATUS_VALIDATION;
         made += status == STATUS_OK;
         if (status == STATUS_VALIDATION)
@@ -141,7 +141,8 @@ static void a_projection_shows_what_a_removal_takes(void **state)
         struct bytes old = random_map(&random), kept, part, found[2];
         struct error error;
         size_t size = 0;
-        assert_int_equal(update_apply(removal, old, old, &arena, &kept, &size, &error), STATUS_OK);
+        assert_int_equal(update_apply(removal, false, old, old, &arena, &kept, &size, &error),
+                         STATUS_OK);
         part = projection_apply(rest, old, &arena);
         assert_true(bytes_equal(kept, part));
         part = projection_apply(shown, old, &arena);
@@ -170,7 +171,8 @@ static void bytes_that_are_no_item_are_refused(void **state)
         struct bytes new, parts, wrong = bytes_of(changed, size);
         struct error error;
         const struct path_node *tree = parse_update(updates[u].update, updates[u].values);
-        enum status status = update_apply(tree, wrong, wrong, &exact, &new, &item_bytes, &error);
+        enum status status =
+            update_apply(tree, false, wrong, wrong, &exact, &new, &item_bytes, &error);
         struct item_facts facts;
         if (status == STATUS_OK)
             assert_int_equal(item_check(new, &facts, &error), STATUS_OK);
@@ -195,7 +197,7 @@ static void memory_that_runs_out_anywhere_is_told(void **state)
         size_t size = 0;
         struct error error;
         arena_init(&small, NULL, 0, limit);
-        status = update_apply(tree, old, old, &small, &new, &size, &error);
+        status = update_apply(tree, false, old, old, &small, &new, &size, &error);
         refused += status == STATUS_NO_MEMORY;
         if (status == STATUS_OK)
             assert_true(bytes_equal(
@@ -220,12 +222,12 @@ static void an_update_may_not_nest_too_deep(void **state)
     struct bytes old = item_of("{'a': {'M': {'b': {'M': {}}}}}"), new;
     struct error error;
     size_t size = 0;
-    assert_int_equal(
-        update_apply(parse_update("SET a.c = :v", values), old, old, &arena, &new, &size, &error),
-        STATUS_OK);
-    assert_int_equal(
-        update_apply(parse_update("SET a.b.c = :v", values), old, old, &arena, &new, &size, &error),
-        STATUS_VALIDATION);
+    assert_int_equal(update_apply(parse_update("SET a.c = :v", values), false, old, old, &arena,
+                                  &new, &size, &error),
+                     STATUS_OK);
+    assert_int_equal(update_apply(parse_update("SET a.b.c = :v", values), false, old, old, &arena,
+                                  &new, &size, &error),
+                     STATUS_VALIDATION);
 }
 
 int main(void)
