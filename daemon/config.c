@@ -14,6 +14,7 @@ static const struct setting options[] = {
 #include "daemon/options.def"
 #undef OPTION
 };
+enum { FILE_BYTES_MAX = 1 << 20 };
 enum { OPTIONS = sizeof options / sizeof options[0] };
 
 /* Where settings come from, for the text of an error. */
@@ -149,16 +150,40 @@ static bool refuse_file(struct source *source, const char *path, int reason)
     return false;
 }
 
-static bool read_file(struct source *source, const char *path, bool *newly_set)
+/* All of a file, which may be a pipe; its size, or -1. */
+static long read_whole(struct source *source, const char *path, char text[FILE_BYTES_MAX + 1])
 {
-    struct file_source file = {.source = source, .path = path, .stream = fopen(path, "re")};
+    FILE *stream = fopen(path, "re");
+    if (stream == NULL) {
+        (void)refuse_file(source, path, errno);
+        return -1;
+    }
+    size_t size = fread(text, 1, FILE_BYTES_MAX + 1, stream);
+    int reason = ferror(stream) ? errno : 0; /* of a directory, too */
+    (void)fclose(stream);
+    if (reason != 0) {
+        (void)refuse_file(source, path, reason);
+        return -1;
+    }
+    bool is_text = memchr(text, '\0', size) == NULL;
+    if (is_text && size <= FILE_BYTES_MAX)
+        return (long)size;
+    (void)snprintf(source->error, source->error_size,
+                   is_text ? "%s: a file of settings may have %d bytes"
+                           : "%s: is no file of settings: it has bytes that are zero",
+                   path, FILE_BYTES_MAX);
+    return -1;
+}
+
+static bool parse_file(struct source *source, const char *path, char *text, size_t size,
+                       bool *newly_set)
+{
+    struct file_source file = {.source = source, .path = path};
+    file.stream = fmemopen(text, size, "r");
     if (file.stream == NULL)
         return refuse_file(source, path, errno);
     int line = ini_parse_stream(read_line, &file, read_pair, &file);
-    int reason = ferror(file.stream) ? errno : 0; /* of a directory, too */
     (void)fclose(file.stream);
-    if (reason != 0)
-        return refuse_file(source, path, reason);
     if (file.is_wrong)
         line = file.line;
     else if (line != 0)
@@ -167,6 +192,17 @@ static bool read_file(struct source *source, const char *path, bool *newly_set)
     memcpy(newly_set, file.newly_set, sizeof file.newly_set);
     return line == 0 &&
            policy_list_check(&source->config->policies, path, source->error, source->error_size);
+}
+
+static bool read_file(struct source *source, const char *path, bool *newly_set)
+{
+    char *text = malloc(FILE_BYTES_MAX + 1);
+    if (text == NULL)
+        return refuse_file(source, path, ENOMEM);
+    long size = read_whole(source, path, text);
+    bool is_right = size >= 0 && parse_file(source, path, text, (size_t)size, newly_set);
+    free(text);
+    return is_right;
 }
 
 struct arguments {

@@ -159,6 +159,7 @@ static void a_mistake_in_the_file_names_file_and_line(void **state)
         (void)snprintf(expected, sizeof expected, "%s%s", path, cases[i].part);
         assert_refused(outcome, expected);
     }
+    assert_refused(READ("--config", "/dev/zero"), "/dev/zero: is no file of settings");
     assert_refused(READ("--config", "no/such/file"), "no/such/file: cannot be read");
     assert_refused(READ("--config", "/"), "/: cannot be read: Is a directory");
 }
@@ -181,6 +182,40 @@ static void a_long_line_is_a_mistake_but_a_long_comment_is_none(void **state)
     (void)unlink(path);
     (void)snprintf(expected, sizeof expected, "%s:2: a line may have 199 letters", path);
     assert_refused(outcome, expected);
+}
+
+static void a_file_may_have_a_mebibyte_and_be_a_pipe(void **state)
+{
+    (void)state;
+    enum { BYTES = 1 << 20 };
+    static char text[BYTES + 2];
+    memset(text, '\n', BYTES);
+    memcpy(text, "workers = 3", strlen("workers = 3"));
+    char *path = write_file(text);
+    struct outcome outcome = READ("--config", path);
+    (void)unlink(path);
+    assert_int_equal(outcome.result, CONFIG_OK);
+    assert_int_equal(outcome.config->workers, 3);
+    config_destroy(&outcome.config);
+    text[BYTES] = '\n';
+    path = write_file(text);
+    outcome = READ("--config", path);
+    (void)unlink(path);
+    assert_refused(outcome, "a file of settings may have 1048576 bytes");
+    int ends[2];
+    char end[32];
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], text, 100), 100);
+    (void)close(ends[1]);
+    (void)snprintf(end, sizeof end, "/dev/fd/%d", ends[0]);
+    outcome = READ("--config", end);
+    (void)close(ends[0]);
+    assert_int_equal(outcome.result, CONFIG_OK);
+    assert_int_equal(outcome.config->workers, 3);
+    config_destroy(&outcome.config);
+    outcome = READ("--config", "/dev/null");
+    assert_int_equal(outcome.result, CONFIG_OK);
+    config_destroy(&outcome.config);
 }
 
 static void access_keys_are_repeatable_and_told_to_nobody(void **state)
@@ -446,6 +481,7 @@ int main(void)
         cmocka_unit_test(a_wrong_value_names_its_place_and_what_was_expected),
         cmocka_unit_test(a_mistake_in_the_file_names_file_and_line),
         cmocka_unit_test(a_long_line_is_a_mistake_but_a_long_comment_is_none),
+        cmocka_unit_test(a_file_may_have_a_mebibyte_and_be_a_pipe),
         cmocka_unit_test(access_keys_are_repeatable_and_told_to_nobody),
         cmocka_unit_test(reload_takes_what_it_can_and_names_the_rest),
     };
