@@ -1,6 +1,7 @@
 #include "backend/expression/evaluate.h"
 
 #include "backend/expression/lookup.h"
+#include "backend/expression/members.h"
 
 enum { NUMBER_ROOM = 9 }; /* an unsigned integer as MessagePack */
 
@@ -17,15 +18,6 @@ bool value_open(struct bytes value, struct msgpack_head *head, enum value_type *
 }
 
 /* ---- operands ---- */
-
-static uint64_t count_members(struct bytes set)
-{
-    struct msgpack_cursor cursor = msgpack_cursor_of(set);
-    uint64_t count = 0;
-    while (cursor.at != cursor.end && msgpack_skip(&cursor, NULL))
-        count++;
-    return count;
-}
 
 bool value_size(struct bytes value, uint64_t *out)
 {
@@ -45,7 +37,7 @@ bool value_size(struct bytes value, uint64_t *out)
     case VALUE_SS:
     case VALUE_NS:
     case VALUE_BS:
-        *out = count_members(head.bytes);
+        *out = members_count(head.bytes);
         return true;
     case VALUE_N:
     case VALUE_BOOL:
@@ -73,6 +65,19 @@ static struct bytes write_number(uint64_t number, uint8_t room[NUMBER_ROOM])
     return bytes_of(room, 1 + octets);
 }
 
+/* The same of a value that may be asked for again. */
+static bool size_in(const struct subject *subject, struct bytes value, uint64_t *out)
+{
+    struct msgpack_head head;
+    enum value_type type = VALUE_NULL;
+    bool is_set = value_open(value, &head, &type) &&
+                  (type == VALUE_SS || type == VALUE_NS || type == VALUE_BS);
+    if (!is_set)
+        return value_size(value, out);
+    *out = marks_count(subject->marks, head.bytes);
+    return true;
+}
+
 static void read_operand(const struct expression *node, const struct subject *subject,
                          struct operand *out)
 {
@@ -83,7 +88,7 @@ static void read_operand(const struct expression *node, const struct subject *su
     } else if (node->kind == EXPRESSION_SIZE) {
         struct operand sized;
         read_operand(node->first, subject, &sized);
-        if (value_size(sized.bytes, &size))
+        if (size_in(subject, sized.bytes, &size))
             out->bytes = write_number(size, out->room);
     } else if (!subject_find(subject, node, &out->bytes)) {
         out->bytes = BYTES_NONE;
@@ -98,13 +103,11 @@ static bool is_equal(const struct operand *a, const struct operand *b)
     return bytes_given(a->bytes) && bytes_given(b->bytes) && bytes_equal(a->bytes, b->bytes);
 }
 
-/* Negative, 0 or positive; false when there is no order between them. */
-static bool compare(const struct operand *a, const struct operand *b, int *order)
+bool value_compare(struct bytes a, struct bytes b, int *order)
 {
     struct msgpack_head left, right;
     enum value_type type = VALUE_NULL, other = VALUE_NULL;
-    if (!value_open(a->bytes, &left, &type) || !value_open(b->bytes, &right, &other) ||
-        type != other)
+    if (!value_open(a, &left, &type) || !value_open(b, &right, &other) || type != other)
         return false;
     struct number left_number, right_number;
     switch (type) {
@@ -133,7 +136,7 @@ static bool compares(const struct expression *node, const struct subject *subjec
         return is_equal(&left, &right);
     if (node->kind == EXPRESSION_NOT_EQUAL)
         return !is_equal(&left, &right);
-    if (!compare(&left, &right, &order))
+    if (!value_compare(left.bytes, right.bytes, &order))
         return false;
     switch (node->kind) {
     case EXPRESSION_LESS:
@@ -154,8 +157,8 @@ static bool is_between(const struct expression *node, const struct subject *subj
     read_operand(node->first, subject, &middle);
     read_operand(node->first->next, subject, &low);
     read_operand(node->first->next->next, subject, &high);
-    return compare(&middle, &low, &from_low) && compare(&middle, &high, &to_high) &&
-           from_low >= 0 && to_high <= 0;
+    return value_compare(middle.bytes, low.bytes, &from_low) &&
+           value_compare(middle.bytes, high.bytes, &to_high) && from_low >= 0 && to_high <= 0;
 }
 
 static bool is_in(const struct expression *node, const struct subject *subject)
@@ -196,17 +199,6 @@ static bool begins(const struct expression *node, const struct subject *subject)
            (type == VALUE_S || type == VALUE_B) && bytes_begin_with(head.bytes, prefix_head.bytes);
 }
 
-/* Members of sets and lists stand one after the other. */
-static bool has_member(struct bytes members, struct bytes wanted)
-{
-    struct msgpack_cursor cursor = msgpack_cursor_of(members);
-    struct bytes member;
-    while (cursor.at != cursor.end && msgpack_skip(&cursor, &member))
-        if (bytes_equal(member, wanted))
-            return true;
-    return false;
-}
-
 static bool contains(const struct expression *node, const struct subject *subject)
 {
     struct operand value, wanted;
@@ -228,10 +220,10 @@ static bool contains(const struct expression *node, const struct subject *subjec
     case VALUE_SS:
     case VALUE_NS:
     case VALUE_BS:
-        return has_member(head.bytes, wanted.bytes);
+        return marks_have(subject->marks, head.bytes, wanted.bytes);
     case VALUE_L:
         return msgpack_read(&list, &head) &&
-               has_member(bytes_of(list.at, (size_t)(list.end - list.at)), wanted.bytes);
+               members_have(bytes_of(list.at, (size_t)(list.end - list.at)), wanted.bytes);
     default:
         return false;
     }
@@ -279,6 +271,9 @@ bool condition_holds(const struct expression *tree, struct bytes item)
 {
     if (tree == NULL)
         return true;
+    struct marks marks;
     struct subject subject = subject_of(item, tree->paths);
+    marks_init(&marks);
+    subject.marks = &marks;
     return holds(tree, &subject);
 }

@@ -21,5 +21,9 @@ bool condition_holds(const struct expression *tree, struct bytes item);
  * for other types. */
 bool value_size(struct bytes value, uint64_t *out);
 
+/* Negative, 0 or positive, among S, N and B of one type; false when there is no order between
+ * them. */
+bool value_compare(struct bytes a, struct bytes b, int *order);
+
 /* The type of a canonical value; its head goes to `head`. False on bytes that are none. */
 bool value_open(struct bytes value, struct msgpack_head *head, enum value_type *type);

@@ -11,6 +11,7 @@
 /* An item that the paths of an expression are looked up in. */
 struct subject {
     struct bytes item;         /* canonical; not given: there is none */
+    struct marks *marks;       /* of its long sets, where conditions ask about them; else NULL */
     const struct bytes *found; /* by the places of the list; NULL: paths are looked up one by one */
 };
 

@@ -279,12 +279,74 @@ static void the_longest_chain_is_walked(void **state)
     assert_true(condition_holds(tree, item_of("{'a': {'S': 'x'}, 's': {'S': 'x'}}")));
 }
 
+/* A set of every other number of 0, 2, 4, ..., as JSON: of numbers, texts or bytes. */
+static struct bytes long_set(const char *type, int first, int count)
+{
+    static char json[1 << 20];
+    size_t size = (size_t)snprintf(json, sizeof json, "{'s': {'%s': [", type);
+    for (int i = 0; i < count; i++)
+        size += (size_t)snprintf(json + size, sizeof json - size, "%s'%04d'", i == 0 ? "" : ",",
+                                 first + 2 * i);
+    (void)snprintf(json + size, sizeof json - size, "]}}");
+    return item_of(json);
+}
+
+/* Four digits are base64, too. */
+static void long_sets_have_what_they_have(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"NS", "SS", "BS"};
+    static const int counts[] = {1, 100, 170, 171, 205, 342, 343, 1000, 4000};
+    for (size_t type = 0; type < 3; type++)
+        for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+            struct bytes item = long_set(types[type], 1000, counts[i]);
+            int last = 1000 + 2 * (counts[i] - 1), step = counts[i] > 400 ? 37 : 1;
+            char values[64];
+            for (int wanted = 998; wanted <= last + 2; wanted += step) {
+                (void)snprintf(values, sizeof values, "{':v': {'%c': '%04d'}}", types[type][0],
+                               wanted);
+                bool is_in = wanted % 2 == 0 && wanted >= 1000 && wanted <= last;
+                if (condition_holds(parse("contains(s, :v)", values), item) != is_in)
+                    fail_msg("%s %d of %d", types[type], wanted, counts[i]);
+            }
+            (void)snprintf(values, sizeof values, "{':v': {'N': '%d'}}", counts[i]);
+            assert_true(condition_holds(parse("size(s) = :v", values), item));
+            assert_false(condition_holds(parse("contains(s, :v)", "{':v': {'BOOL': true}}"), item));
+        }
+}
+
+/* More sets than are marked, and each asked twice. */
+static void many_long_sets_are_told_apart(void **state)
+{
+    (void)state;
+    enum { SETS = 150, MEMBERS = 300 };
+    static char json[1 << 20], text[EXPRESSION_SIZE_MAX + 1];
+    size_t size = 0, text_size = 0;
+    for (int set = 0; set < SETS; set++) {
+        size += (size_t)snprintf(json + size, sizeof json - size, "%s's%d': {'NS': ['%d'",
+                                 set == 0 ? "{" : ", ", set, 100000 + set);
+        for (int i = 0; i < MEMBERS; i++)
+            size += (size_t)snprintf(json + size, sizeof json - size, ",'%d'", 200000 + i);
+        size += (size_t)snprintf(json + size, sizeof json - size, "]}");
+    }
+    (void)snprintf(json + size, sizeof json - size, "}");
+    struct bytes item = item_of(json);
+    for (int set = 0; set < SETS; set += 1)
+        text_size += (size_t)snprintf(text + text_size, sizeof text - text_size,
+                                      "%scontains(s%d,:v)", set == 0 ? "" : " OR ", set);
+    const struct expression *first = parse(text, "{':v': {'N': '100149'}}");
+    assert_true(condition_holds(first, item)); /* of the last set alone */
+    assert_false(condition_holds(parse(text, "{':v': {'N': '100150'}}"), item));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_row_of_the_table_is_right, set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_an_item_there_are_no_attributes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_bytes_can_make_it_fail, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(long_sets_have_what_they_have, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(many_long_sets_are_told_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_longest_chain_is_walked, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
