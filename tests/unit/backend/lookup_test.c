@@ -2,6 +2,7 @@
 #include "backend/expression/evaluate.h"
 #include "backend/expression/lookup.h"
 #include "backend/expression/update.h"
+#include "tests/unit/backend/items.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,23 +13,7 @@
 
 #include <cmocka.h>
 
-enum { ARENA_BYTES_MAX = 64 << 20, ELEMENTS = 120000, TEXT_MAX = 8192 };
-
-static struct arena arena;
-
-static int set_up(void **state)
-{
-    (void)state;
-    arena_init(&arena, NULL, 0, ARENA_BYTES_MAX);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    arena_deinit(&arena);
-    return 0;
-}
+enum { ELEMENTS = 120000, TEXT_MAX = 8192 };
 
 static struct bytes encode(const struct value *value)
 {

@@ -5,6 +5,7 @@
 #include "backend/expression/update.h"
 #include "protocol/encoding/json.h"
 #include "protocol/encoding/msgpack.h"
+#include "tests/unit/backend/items.h"
 #include "tests/unit/protocol/random_value.h"
 
 #include <setjmp.h>
@@ -14,39 +15,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-enum { ARENA_BYTES_MAX = 256 << 20 };
-
-static struct arena arena;
-
-static int set_up(void **state)
-{
-    (void)state;
-    arena_init(&arena, NULL, 0, ARENA_BYTES_MAX);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    arena_deinit(&arena);
-    return 0;
-}
-
-/* Items as DynamoDB JSON with ' for ". */
-static struct bytes item_of(const char *json)
-{
-    struct value value;
-    struct error error = {.text = ""};
-    struct bytes text = arena_copy(&arena, bytes_text(json));
-    for (size_t i = 0; i < text.size; i++)
-        if (text.data[i] == '\'')
-            ((uint8_t *)(uintptr_t)text.data)[i] = '"';
-    if (json_to_item(text, &arena, &value, &error) != STATUS_OK ||
-        value_normalize(&value, &error) != STATUS_OK)
-        fail_msg("%s: %s", json, error.text);
-    return value_encode_arena(&value, &arena);
-}
 
 static struct path_node *parse_update(const char *text, const char *values)
 {
