@@ -93,8 +93,8 @@ struct request {
     struct bytes table_name; /* also ListTables' ExclusiveStartTableName */
     struct bytes key;        /* GetItem, DeleteItem, UpdateItem: MessagePack map. Purge: of an item,
                                 or of a partition: its partition key alone */
-    struct bytes item;       /* PutItem: MessagePack map; canonical after request_bind, which for
-                           UpdateItem       puts here what a new item begins with: the key */
+    struct bytes item;       /* PutItem: MessagePack map, canonical after request_bind. UpdateItem:
+                                what a new item begins with, its key; made by request_bind */
     /* Its names and values are those of the other expressions too. */
     struct expression_input key_condition;
     struct bytes condition;  /* PutItem, DeleteItem, UpdateItem: ConditionExpression */
