@@ -278,8 +278,11 @@ static int compare_magnitude(const struct number *a, const struct number *b)
     int leading_b = b->exponent + digits_b;
     if (leading_a != leading_b)
         return leading_a < leading_b ? -1 : 1;
-    wide left = a->coefficient * power_of_ten(DIGITS_MAX - digits_a);
-    wide right = b->coefficient * power_of_ten(DIGITS_MAX - digits_b);
+    wide left = a->coefficient, right = b->coefficient;
+    if (digits_a < digits_b)
+        left *= power_of_ten(digits_b - digits_a);
+    else if (digits_b < digits_a)
+        right *= power_of_ten(digits_a - digits_b);
     return (left > right) - (left < right);
 }
 

@@ -77,17 +77,18 @@ static bool refuse_memory(struct maker *maker)
 
 static bool put(struct maker *maker, struct text *text, struct bytes bytes)
 {
-    if (bytes.size > text->capacity - text->size) {
+    if (text->data == NULL || bytes.size > text->capacity - text->size) {
         size_t capacity = 2 * (text->size + bytes.size) + TEXT_MIN;
         uint8_t *data = arena_alloc(maker->reader->arena, capacity);
         if (data == NULL)
             return refuse_memory(maker);
-        if (text->size != 0)
+        if (text->data != NULL)
             memcpy(data, text->data, text->size);
         text->data = data;
         text->capacity = capacity;
     }
-    memcpy(text->data + text->size, bytes.data, bytes.size);
+    if (bytes.size != 0)
+        memcpy(text->data + text->size, bytes.data, bytes.size);
     text->size += bytes.size;
     return true;
 }
@@ -518,8 +519,8 @@ static bool make_conditions(struct maker *maker, struct bytes json, enum legacy_
     size_t count = maker->seen.size / sizeof name;
     is_read = is_read && check_names(&part, &maker->seen, "Duplicate attribute name");
     if (is_read && which == LEGACY_KEY_CONDITIONS && count != 1 && count != 2)
-        is_read =
-            json_reader_refuse(&part, STATUS_VALIDATION, "Conditions can be of length 1 or 2 only");
+        (void)json_reader_refuse(&part, STATUS_VALIDATION,
+                                 "Conditions can be of length 1 or 2 only");
     return end_part(maker, &part) && maker->reader->status == STATUS_OK &&
            finish(maker, &text, out);
 }
