@@ -60,6 +60,7 @@ switch_cache_on() { # NAME
 mkdir -p "$state"
 if [ "${1:-}" = --stop ]; then
     stop_daemon "$state/mudaxd.pid"
+    stop_daemon "$state/far.pid" # of a start that was broken off
     exit 0
 elif [ $# -gt 0 ]; then
     echo "usage: ./quickstart.sh [--stop]" >&2

@@ -94,7 +94,7 @@ static const char *reason_text(const struct mudax_value *because)
         {"evicted", "others took its place"},
         {"cold", "it was not asked for yet, or too long ago to be known"},
         {"consistent_read", "ConsistentRead goes to the store"},
-        {"cache_off", "the cache, or that of queries, is off"},
+        {"cache_off", "the cache, or that of queries, is off (cache, query_ttl = 0)"},
         {"not_cacheable", "pages of this kind are not cached"},
     };
     for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)

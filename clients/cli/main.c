@@ -447,6 +447,8 @@ static int run_explain(struct mudax *db, const struct arguments *arguments)
         return report_usage("--write needs a --key or an --item");
     if (has_key + is_query + has_item > 1)
         return report_usage("--key, --item and --key-condition-expression: give one of them");
+    if (of[FLAG_INDEX_NAME].is_given && (has_key || has_item))
+        return report_usage("--index-name is of queries and scans; a write is told of all indexes");
     return explain(db, &part, of[FLAG_JSON].truth);
 }
 

@@ -569,6 +569,8 @@ class CommandLine(unittest.TestCase):
                          {"Kind": "write", "Table": "explained-indexes", "Items": 1, "Pages": 0, "Indexes": {"by-g": 0}})
         self.refused(252, "give one of them", "explain", *table, "--item", '{"p": {"S": "a"}}', "--key",
                      '{"p": {"S": "a"}}')
+        self.refused(252, "--index-name is of queries and scans", "explain", *table, "--index-name", "by-g", "--write",
+                     "--key", '{"p": {"S": "a"}}')
 
     def skewed(self, name):
         """A table of 1,200 items; the sizes of all, by partition key."""
