@@ -125,29 +125,34 @@ static void tell_missing(struct told *told, struct cache *cache, const struct en
     add_text(told, "Because", bytes_text(miss_reason_name(reason)));
 }
 
-/* By the entry if it is there, else as far as the key tells. In a section. */
-static unsigned policy_of(const struct rules *rules, const struct memory *memory,
-                          const struct request *part, const struct entry *entry,
-                          struct arena *arena)
+static struct rule_fit fit_of(const struct rules *rules, const struct request *part)
 {
     struct rule_subject subject = rule_subject_of(part);
-    struct rule_fit fit = rules_fit(rules, &subject);
+    return rules_fit(rules, &subject);
+}
+
+/* By the entry if it is there, else by what is stored. In a section. */
+static unsigned policy_of(const struct rules *rules, const struct memory *memory,
+                          const struct request *part, const struct entry *entry,
+                          struct bytes stored, struct arena *arena)
+{
+    struct rule_fit fit = fit_of(rules, part);
     if (entry != NULL && rules_number(rules, entry) < CACHE_POLICIES_MAX)
         return rules_number(rules, entry);
     return tag_policy(entry != NULL ? rules_tag_entry(rules, &fit, memory, entry, arena)
-                                    : rules_tag(rules, &fit, BYTES_NONE));
+                                    : rules_tag(rules, &fit, stored));
 }
 
 /* Whether it is there now, and why not. */
 static void tell_cached(struct told *told, struct cache_lane *lane, const struct call *call,
-                        const struct request *part, const struct entry *probe)
+                        const struct request *part, struct bytes stored, const struct entry *probe)
 {
     struct cache *cache = lane->cache;
     uint32_t now_ms = cache_now_ms(cache, call->now_us);
     reclaim_begin(lane->reclaimer);
     const struct rules *rules = cache_rules(cache);
     const struct entry *entry = index_get(&cache->index, probe);
-    unsigned policy = policy_of(rules, &cache->memory, part, entry, call->arena);
+    unsigned policy = policy_of(rules, &cache->memory, part, entry, stored, call->arena);
     enum expiry_kind kind = entry == NULL ? EXPIRY_ITEMS : expiry_kind(entry);
     bool is_there = entry != NULL;
     const struct policy_terms *terms = rules_terms(rules, policy);
@@ -164,7 +169,7 @@ static void tell_cached(struct told *told, struct cache_lane *lane, const struct
 }
 
 static bool tell_item(struct told *told, struct cache_lane *lane, const struct call *call,
-                      const struct request *part)
+                      const struct request *part, struct bytes stored)
 {
     add_text(told, "Kind", BYTES_LITERAL("item"));
     add_text(told, "DroppedBy", BYTES_LITERAL("a write of this key"));
@@ -172,7 +177,7 @@ static bool tell_item(struct told *told, struct cache_lane *lane, const struct c
         item_probe(lane->cache, NULL, call->arena, part->table->id, part->item_key);
     if (probe == NULL)
         return false;
-    tell_cached(told, lane, call, part, probe);
+    tell_cached(told, lane, call, part, stored, probe);
     return true;
 }
 
@@ -196,30 +201,29 @@ static bool tell_page(struct told *told, struct cache_lane *lane, const struct c
     const struct entry *probe = page_probe_make(lane->cache, call->arena, part, &partition);
     if (probe == NULL)
         return false;
-    tell_cached(told, lane, call, part, probe);
+    tell_cached(told, lane, call, part, BYTES_NONE, probe);
     return true;
 }
 
-/* Why the cache would not be asked; MISS_COLD if it would. */
-static enum miss_reason why_bypassed(const struct rules *rules, const struct request *part)
+/* Why nothing would be kept of it; MISS_COLD if it would. */
+static enum miss_reason why_bypassed(const struct rules *rules, unsigned policy,
+                                     const struct request *part)
 {
-    struct rule_subject subject = rule_subject_of(part);
-    struct rule_fit fit = rules_fit(rules, &subject);
     bool is_item = part->operation == OPERATION_GET_ITEM;
     if (part->is_consistent)
         return MISS_CONSISTENT;
-    if (!rules_may_keep(rules, &fit, is_item ? ENTRY_ITEM : ENTRY_PAGE))
+    if (!policy_keeps(&rules_terms(rules, policy)->policy, is_item ? ENTRY_ITEM : ENTRY_PAGE))
         return MISS_OFF;
     return is_item || page_is_cacheable(part) ? MISS_COLD : MISS_UNCACHEABLE;
 }
 
 static bool tell_read(struct told *told, struct cache_lane *lane, const struct call *call,
-                      const struct request *part)
+                      const struct request *part, struct bytes stored)
 {
     reclaim_begin(lane->reclaimer);
     const struct rules *rules = cache_rules(lane->cache);
-    enum miss_reason why = why_bypassed(rules, part);
-    unsigned policy = policy_of(rules, &lane->cache->memory, part, NULL, call->arena);
+    unsigned policy = policy_of(rules, &lane->cache->memory, part, NULL, stored, call->arena);
+    enum miss_reason why = why_bypassed(rules, policy, part);
     reclaim_end(lane->reclaimer);
     add_truth(told, "Cacheable", why == MISS_COLD);
     if (why != MISS_COLD) {
@@ -227,7 +231,7 @@ static bool tell_read(struct told *told, struct cache_lane *lane, const struct c
         add_text(told, "Because", bytes_text(miss_reason_name(why)));
         return true;
     }
-    return part->operation == OPERATION_GET_ITEM ? tell_item(told, lane, call, part)
+    return part->operation == OPERATION_GET_ITEM ? tell_item(told, lane, call, part, stored)
                                                  : tell_page(told, lane, call, part);
 }
 
@@ -339,7 +343,7 @@ static bool is_write(const struct request *part)
     return part->operation == OPERATION_PUT_ITEM || part->operation == OPERATION_DELETE_ITEM;
 }
 
-/* stored  of a write, as tell_indexes() */
+/* stored  the item, if wants_item(); not given: there is none */
 static enum submit tell(struct cache_lane *lane, struct call *call, const struct request *part,
                         struct bytes stored)
 {
@@ -349,7 +353,7 @@ static enum submit tell(struct cache_lane *lane, struct call *call, const struct
     if (part->index != NULL)
         add_text(&told, "Index", part->index->name);
     bool is_told = is_write(part) ? tell_write(&told, lane, call, part, stored)
-                                  : tell_read(&told, lane, call, part);
+                                  : tell_read(&told, lane, call, part, stored);
     struct value map = {.type = VALUE_M, .attributes = told.members, .count = told.count};
     if (is_told && value_normalize(&map, &error) == STATUS_OK)
         call->reply.body = value_encode_arena(&map, call->arena);
@@ -388,12 +392,25 @@ static void completed(struct call *read)
     call->complete(call);
 }
 
-/* The key attributes of a write, in the arena; not given: no memory. */
+/* True if the answer depends on what is stored. */
+static bool wants_item(struct cache_lane *lane, const struct request *part)
+{
+    if (part->operation != OPERATION_GET_ITEM)
+        return is_write(part) && part->table->index_count != 0;
+    reclaim_begin(lane->reclaimer);
+    const struct rules *rules = cache_rules(lane->cache);
+    struct rule_fit fit = fit_of(rules, part);
+    bool is_by_attribute = rules_want_body(rules, &fit);
+    reclaim_end(lane->reclaimer);
+    return is_by_attribute;
+}
+
+/* The key attributes, in the arena; not given: no memory. */
 static struct bytes key_of(const struct request *part, struct arena *arena)
 {
     const struct key_schema *schema = &part->table->key;
     const struct bytes names[] = {schema->partition.name, schema->sort.name};
-    if (part->operation == OPERATION_DELETE_ITEM)
+    if (part->operation != OPERATION_PUT_ITEM)
         return part->key;
     const struct path_node *tree =
         names_tree(names, key_schema_has_sort(schema) ? 2 : 1, arena, NULL);
@@ -436,6 +453,6 @@ enum submit explain_submit(struct cache_lane *lane, struct call *call)
     enum status status = bind(lane, call, part);
     if (status != STATUS_OK)
         return call_fail(call, status);
-    return is_write(part) && part->table->index_count != 0 ? read_item(lane, call, part)
-                                                           : tell(lane, call, part, BYTES_NONE);
+    return wants_item(lane, part) ? read_item(lane, call, part)
+                                  : tell(lane, call, part, BYTES_NONE);
 }

@@ -1,6 +1,7 @@
 /* explain.h - what the cache makes of a request.
  *
- * The store is asked only for the item that a write would find, where its table has indexes. */
+ * The store is asked only for the item that a write would find, where its table has indexes, and
+ * for one to which a policy by an attribute may apply. */
 #pragma once
 
 #include "cache/core.h"

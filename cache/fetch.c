@@ -7,6 +7,14 @@
 #include "cache/shadow.h"
 #include "protocol/ensure.h"
 
+/* A read that goes to the store, as it is counted once it has been answered. */
+struct miss {
+    struct miss_row *row; /* its table's; NULL: not counted */
+    enum entry_kind kind;
+    unsigned policy, reason; /* the policy, until the body is known, by the key */
+    bool is_bypass;
+};
+
 /* A request parked until another's fetch lands. In the call's arena. */
 struct waiting {
     struct waiter waiter; /* guarded by the shard's lock */
@@ -16,8 +24,7 @@ struct waiting {
     struct shard *shard;
     struct flight *flight;       /* one reference is ours */
     struct waiting *next, *prev; /* of the lane */
-    unsigned policy, reason;     /* of the miss; the policy as far as the key tells */
-    enum fetch_why why;
+    struct miss miss;
 };
 
 /* A request that goes below. In the call's arena. */
@@ -36,7 +43,7 @@ struct fetch {
     struct flight *flight;  /* led, or NULL */
     struct loading loading; /* of a page */
     struct rule_fit fit;
-    unsigned policy, reason; /* of the miss; the policy, until the body is known, by the key */
+    struct miss miss;
     enum fetch_why why;
     struct waiting waiting; /* in case it joins instead */
 };
@@ -56,12 +63,25 @@ static void waiting_unlink(struct waiting *waiting)
         waiting->next->prev = waiting->prev;
 }
 
-static void waiting_tally(struct waiting *waiting, unsigned policy)
+static void miss_count(struct cache_lane *lane, const struct miss *miss)
 {
-    struct cache_lane *lane = waiting->lane;
-    if (waiting->why != FETCH_AGAIN)
-        tally_miss(&lane->tallies, &lane->cache->memory, policy,
-                   entry_kind(&waiting->flight->probe), waiting->reason);
+    struct counters *counters = &lane->counters;
+    bool is_item = miss->kind == ENTRY_ITEM;
+    if (miss->row == NULL)
+        return;
+    if (miss->is_bypass)
+        count(is_item ? &counters->item_bypasses : &counters->page_bypasses, 1);
+    else
+        count(is_item ? &counters->item_misses : &counters->page_misses, 1);
+    misses_count(miss->row, miss->kind, miss->reason);
+    tally_miss(&lane->tallies, &lane->cache->memory, miss->policy, miss->kind, miss->reason);
+}
+
+/* Its policy, which the body has told, keeps none such. */
+static void miss_is_off(struct miss *miss)
+{
+    miss->reason = MISS_OFF;
+    miss->is_bypass = true;
 }
 
 /* What the caller asked for of an item that came whole, so that it could be kept. */
@@ -82,7 +102,7 @@ static void project(struct call *call)
 static void waiting_end(struct waiting *waiting, enum status status)
 {
     struct call *call = waiting->call;
-    waiting_tally(waiting, waiting->policy);
+    miss_count(waiting->lane, &waiting->miss);
     if (refetch_excuse(waiting->lane, &waiting->flight->probe, call->now_us, call->arena,
                        &call->reply))
         project(call);
@@ -141,7 +161,10 @@ static void waiting_woken(struct task *task)
         return;
     }
     reply_share(&call->reply, &flight->reply);
-    waiting_tally(waiting, flight->policy);
+    waiting->miss.policy = flight->policy;
+    if (flight->reply.verdict == VERDICT_BYPASS)
+        miss_is_off(&waiting->miss);
+    miss_count(waiting->lane, &waiting->miss);
     if (UNLIKELY(refetch_may_excuse(call->reply.status)))
         (void)!refetch_excuse(waiting->lane, &flight->probe, call->now_us, call->arena,
                               &call->reply);
@@ -189,9 +212,7 @@ static enum submit join(struct fetch *fetch, struct flight *flight) REQUIRES(fet
                                 .shard = fetch->shard,
                                 .flight = flight,
                                 .task = {.run = waiting_woken},
-                                .policy = fetch->policy,
-                                .reason = fetch->reason,
-                                .why = fetch->why,
+                                .miss = fetch->miss,
                                 .waiter = {.owner = waiting},
                                 .next = fetch->lane->waiting};
     flight_join(flight, &waiting->waiter);
@@ -276,7 +297,7 @@ static struct key_interval examined(const struct fetch *fetch)
     return held;
 }
 
-/* The tag of what was fetched, now that the body is known; and its policy. */
+/* The tag of what was fetched, now that the body is known; and its policy, and what that says. */
 static unsigned find_tag(struct fetch *fetch, bool *is_kept)
 {
     struct cache_lane *lane = fetch->lane;
@@ -285,9 +306,13 @@ static unsigned find_tag(struct fetch *fetch, bool *is_kept)
     reclaim_begin(lane->reclaimer);
     const struct rules *rules = cache_rules(lane->cache);
     unsigned tag = rules_tag(rules, &fetch->fit, has_item ? reply->body : BYTES_NONE);
-    fetch->policy = tag_policy(tag);
-    *is_kept = policy_keeps(&rules_terms(rules, fetch->policy)->policy, entry_kind(fetch->probe));
+    fetch->miss.policy = tag_policy(tag);
+    *is_kept = policy_keeps(&rules_terms(rules, fetch->miss.policy)->policy, fetch->miss.kind);
     reclaim_end(lane->reclaimer);
+    if (!*is_kept && reply->status == STATUS_OK) {
+        fetch->verdict = VERDICT_BYPASS;
+        miss_is_off(&fetch->miss);
+    }
     return tag;
 }
 
@@ -340,7 +365,7 @@ static void wake(struct fetch *fetch, struct waiter *waiters)
         flight->landed_us = fetch->call->now_us;
         flight->is_shared = flight_reply_set(flight, &fetch->call->reply);
         flight->reply.verdict = fetch->verdict;
-        flight->policy = fetch->policy;
+        flight->policy = fetch->miss.policy;
     }
     while (waiters != NULL) {
         struct waiting *waiting = waiters->owner;
@@ -405,10 +430,7 @@ static void end(struct fetch *fetch)
         check_reply(fetch->lane, call, fetch->check);
     else if (fetch->probe != NULL)
         land(fetch);
-    if (fetch->why != FETCH_AGAIN)
-        tally_miss(&fetch->lane->tallies, &fetch->lane->cache->memory, fetch->policy,
-                   call->request.operation == OPERATION_GET_ITEM ? ENTRY_ITEM : ENTRY_PAGE,
-                   fetch->reason);
+    miss_count(fetch->lane, &fetch->miss);
     project(call);
     call->reply.verdict = fetch->verdict;
 }
@@ -454,6 +476,11 @@ static struct fetch *fetch_make(struct cache_lane *lane, struct call *call, enum
     if (fetch == NULL)
         return NULL;
     *fetch = (struct fetch){.lane = lane, .call = call, .verdict = verdict};
+    fetch->miss = (struct miss){
+        .row = misses_row(&lane->misses, &lane->cache->memory, call->request.table),
+        .kind = call->request.operation == OPERATION_GET_ITEM ? ENTRY_ITEM : ENTRY_PAGE,
+        .is_bypass = verdict == VERDICT_BYPASS,
+    };
     if (probe == NULL)
         return fetch;
     struct entry *copy = arena_alloc(call->arena, ENTRY_HEADER + (size_t)probe->key_size);
@@ -476,7 +503,7 @@ static struct rule_fit fit_of(struct cache_lane *lane, const struct call *call)
 static void set_fit(struct fetch *fetch, const struct rule_fit *fit)
 {
     fetch->fit = *fit;
-    fetch->policy = tag_policy(rules_tag(cache_rules(fetch->lane->cache), fit, BYTES_NONE));
+    fetch->miss.policy = tag_policy(rules_tag(cache_rules(fetch->lane->cache), fit, BYTES_NONE));
 }
 
 enum submit fetch_shared(struct cache_lane *lane, struct call *call, const struct entry *probe,
@@ -493,23 +520,20 @@ enum submit fetch_shared(struct cache_lane *lane, struct call *call, const struc
     if (fetch == NULL)
         return call_fail(call, STATUS_NO_MEMORY);
     ensure(fetch->probe != NULL && fetch->shard != NULL);
-    const struct table *table = call->request.table;
-    mutex_lock(&fetch->shard->lock);
-    unsigned reason =
-        why != FETCH_MISSING ? SHARD_EXPIRED : shard_why_missing(fetch->shard, kind, probe->hash);
-    fetch->reason = reason;
     fetch->why = why;
+    if (why == FETCH_AGAIN)
+        fetch->miss.row = NULL;
+    mutex_lock(&fetch->shard->lock);
+    fetch->miss.reason =
+        why != FETCH_MISSING ? SHARD_EXPIRED : shard_why_missing(fetch->shard, kind, probe->hash);
     enum submit submit = partition == NULL ? item_miss(fetch) : page_miss(fetch, partition);
     mutex_unlock(&fetch->shard->lock);
     if (submit == SUBMIT_DONE)
         submit = send(fetch);
     else if (submit == SUBMIT_PENDING && call->deadline_us != 0)
         lane_timer_at(lane, call->deadline_us);
-    if (submit == SUBMIT_KEEP || why == FETCH_AGAIN) /* what is kept comes again */
-        return submit;
-    count(partition == NULL ? &lane->counters.item_misses : &lane->counters.page_misses, 1);
-    misses_count(&lane->misses, &lane->cache->memory, table, kind, reason);
-    lane_note(lane, call, probe->hash, false);
+    if (submit != SUBMIT_KEEP && why != FETCH_AGAIN) /* what is kept comes again */
+        lane_note(lane, call, probe->hash, false);
     return submit;
 }
 
@@ -528,18 +552,10 @@ static enum submit pass_by(struct cache_lane *lane, struct call *call, const str
     if (fetch == NULL || (is_checked && fetch->check == NULL))
         return call_fail(call, STATUS_NO_MEMORY);
     fetch->shadow = *shadow;
-    fetch->reason = reason;
+    fetch->miss.reason = reason;
     if (shadow->entry != NULL)
-        fetch->policy = shadow->policy;
-    bool is_item = call->request.operation == OPERATION_GET_ITEM;
-    const struct table *table = call->request.table;
-    enum submit submit = send(fetch);
-    if (submit == SUBMIT_KEEP) /* which comes again */
-        return submit;
-    count(is_item ? &lane->counters.item_bypasses : &lane->counters.page_bypasses, 1);
-    misses_count(&lane->misses, &lane->cache->memory, table, is_item ? ENTRY_ITEM : ENTRY_PAGE,
-                 reason);
-    return submit;
+        fetch->miss.policy = shadow->policy;
+    return send(fetch);
 }
 
 enum submit fetch_alone(struct cache_lane *lane, struct call *call, enum miss_reason reason)

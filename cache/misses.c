@@ -73,8 +73,7 @@ static struct miss_row *row_make(struct misses *misses, struct memory *memory,
     return row;
 }
 
-static struct miss_row *row_of(struct misses *misses, struct memory *memory,
-                               const struct table *table)
+struct miss_row *misses_row(struct misses *misses, struct memory *memory, const struct table *table)
 {
     if (misses->last != NULL && misses->last->table_id == table->id)
         return misses->last;
@@ -93,11 +92,10 @@ static void add(atomic_uint_fast64_t *count, uint64_t more)
     atomic_store_explicit(count, value + more, memory_order_relaxed);
 }
 
-void misses_count(struct misses *misses, struct memory *memory, const struct table *table,
-                  enum entry_kind kind, unsigned reason)
+void misses_count(struct miss_row *row, enum entry_kind kind, unsigned reason)
 {
     ensure(reason < MISS_REASONS);
-    add(&row_of(misses, memory, table)->counts[kind - 1][reason], 1);
+    add(&row->counts[kind - 1][reason], 1);
 }
 
 void misses_deinit(struct misses *misses, struct memory *memory)

@@ -86,9 +86,11 @@ struct misses {
     struct miss_row others;
 };
 
-/* misses  zeroed */
-void misses_count(struct misses *misses, struct memory *memory, const struct table *table,
-                  enum entry_kind kind, unsigned reason);
+/* misses  zeroed
+ * Returns the table's row, there until misses_deinit(); never NULL. */
+struct miss_row *misses_row(struct misses *misses, struct memory *memory,
+                            const struct table *table);
+void misses_count(struct miss_row *row, enum entry_kind kind, unsigned reason);
 void misses_deinit(struct misses *misses, struct memory *memory);
 
 /* Adds a lane's rows to `sums`, MISS_TABLES + 1 of them, zeroed at first, by name; the last one is

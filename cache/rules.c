@@ -344,6 +344,11 @@ unsigned rules_tag_entry(const struct rules *rules, const struct rule_fit *fit,
     return rules_tag(rules, fit, has_item ? entry_body(memory, entry, arena) : BYTES_NONE);
 }
 
+bool rules_want_body(const struct rules *rules, const struct rule_fit *fit)
+{
+    return fit->rules != 0 && bytes_given(rules->rules[__builtin_ctzll(fit->rules)].attribute);
+}
+
 bool rules_may_keep(const struct rules *rules, const struct rule_fit *fit, enum entry_kind kind)
 {
     for (uint64_t left = fit->rules; left != 0; left &= left - 1) {

@@ -91,6 +91,8 @@ unsigned rules_tag(const struct rules *rules, const struct rule_fit *fit, struct
 unsigned rules_tag_entry(const struct rules *rules, const struct rule_fit *fit,
                          const struct memory *memory, const struct entry *entry,
                          struct arena *arena);
+/* True if an attribute of the body decides. */
+bool rules_want_body(const struct rules *rules, const struct rule_fit *fit);
 /* False if no body could make it something that is kept. */
 bool rules_may_keep(const struct rules *rules, const struct rule_fit *fit, enum entry_kind kind);
 

@@ -9,7 +9,7 @@ enum verdict {
     VERDICT_NONE = 0,   /* nothing that could be cached, or no cache */
     VERDICT_HIT = 1,    /* from the cache; age_ms says how old */
     VERDICT_MISS = 2,   /* from the store, or from another request's fetch */
-    VERDICT_BYPASS = 3, /* could have been cached, but was not asked: ConsistentRead, cache off */
+    VERDICT_BYPASS = 3, /* from the store, as it was asked (ConsistentRead) or as configured */
     VERDICT_STALE = 4,  /* older than its TTL, as configured */
 };
 

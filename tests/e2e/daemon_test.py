@@ -510,6 +510,28 @@ class Stopping(Outside):
         stats = client.call(native.STATS, {})
         self.assertEqual(stats['cache_policy_entries{policy="orders"}'], 1)
 
+    def test_what_a_policy_by_type_does_not_keep_is_told_as_such(self):
+        client = self.begin("--config", self.configure('[policy "carts"]\ntype = Cart\ncache = off\n'))
+        client.create_table("Shop")
+        for s, kind in (("1", "Cart"), ("2", "Order")):
+            client.call(native.PUT, {native.TABLE: "Shop", native.ITEM: {"p": "c", "s": s, "v": 1, "Type": kind}})
+
+        def told(s):
+            get = {native.TABLE: "Shop", native.KEY: {"p": "c", "s": s}}
+            body = client.call(native.EXPLAIN, {native.PARTS: [[native.GET, get]]})
+            return tuple(body.get(name) for name in ("Policy", "Cacheable", "Cached", "Because"))
+
+        for _ in range(2):
+            self.assertEqual(self.verdict(client, "c", "1"), ("bypass", 1))
+        self.assertEqual(self.verdict(client, "c", "2"), ("hit", 1))
+        self.assertEqual(told("1"), ("carts", False, None, "cache_off"))
+        self.assertEqual(told("2"), ("default", True, True, None))
+        self.assertEqual(told("3"), ("default", True, False, "cold"))
+        page = self.page("/metrics")[1]
+        self.assertIn('\nmudax_cache_miss_reasons_total{table="Shop",kind="item",reason="cache_off"} 2\n', page)
+        self.assertIn('\nmudax_cache_policy_miss_reasons_total{policy="carts",kind="item",reason="cache_off"} 2\n', page)
+        self.assertNotIn('reason="cold"', page)
+
     def test_a_policy_takes_no_more_than_its_share(self):
         path = self.configure('[policy "tenant"]\ntable = Shop\npartition_key = T#*\nmax_bytes = 256K\n')
         client = self.begin("--config", path)

@@ -68,7 +68,7 @@ static void tables_beyond_the_last_row_share_one(void **state)
     for (int round = 0; round < 2; round++)
         for (uint32_t id = 1; id <= MISS_TABLES + 3; id++) {
             struct table table = table_named(id, name);
-            misses_count(&misses, &memory, &table, ENTRY_ITEM, MISS_COLD);
+            misses_count(misses_row(&misses, &memory, &table), ENTRY_ITEM, MISS_COLD);
         }
     assert_int_equal(count_of(&misses, "table1"), 2);
     assert_int_equal(count_of(&misses, "table64"), 2);
@@ -87,7 +87,7 @@ static void a_table_created_again_goes_on_in_its_row(void **state)
     assert_true(memory_open(&memory, 8 << 20, 0));
     struct table table = table_named(1, name);
     for (table.id = 1; table.id < 200; table.id++)
-        misses_count(&misses, &memory, &table, ENTRY_ITEM, MISS_COLD);
+        misses_count(misses_row(&misses, &memory, &table), ENTRY_ITEM, MISS_COLD);
     assert_int_equal(count_of(&misses, "table1"), 199);
     assert_int_equal(count_of(&misses, ""), 0);
     misses_deinit(&misses, &memory);
