@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Figures of DynamoDB's API over HTTP, in about a minute: against a raw echo of the same bytes, and, with wrk
-# and 16 connections, against libevent's evhttp with a fixed body, and against dynalite if a command of that
-# name is there.
+# Figures of DynamoDB's API over HTTP, in about three minutes: against a raw echo of the same bytes, and, with wrk
+# and 16 connections, against a server that does nothing but read and write (the limit), libevent's evhttp with
+# a fixed body, and dynalite if a command of that name is there.
 #   bench/http.sh [BUILD]   BUILD is a release build (default: build/release, which is made)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -59,21 +59,21 @@ rounds() { # CPUS THREADS PEER...: of wrk, and whom to ask in turn
     local cpus=$1 threads=$2 peer
     shift 2
     for peer in "$@"; do measure "$peer" 1 "$cpus" "$threads" >/dev/null; done # warm
-    for _ in 1 2 3 4 5; do
+    for _ in $(seq 9); do
         for peer in "$@"; do echo "$peer $(measure "$peer" 2 "$cpus" "$threads")"; done
     done >"$folder/rounds"
     for peer in "$@"; do
-        echo "$peer: $(column "$peer" 2) requests/s, $(column "$peer" 3) us of CPU a request; medians of 5 rounds"
+        echo "$peer: $(column "$peer" 2) requests/s, $(column "$peer" 3) us of CPU a request; medians of 9 rounds"
     done
     for peer in "${@:2}"; do echo "$1 / $peer: rate $(ratio "$1" "$peer" 2)x, CPU $(ratio "$1" "$peer" 3)x"; done
 }
-median() { sort -g | sed -n 3p; }
+median() { sort -g | sed -n 5p; }
 column() { awk -v peer="$1" -v column="$2" '$1 == peer { print $column }' "$folder/rounds" | median; }
 ratio() { # PEER PEER COLUMN: the median of the rounds' ratios
     awk -v one="$1" -v peer="$2" -v column="$3" '$1 == one { mine = $column } $1 == peer { printf "%.2f\n", mine / $column }' \
         "$folder/rounds" | median
 }
-declare -A port=([mudaxd]=18331 [evhttp]=18332 [dynalite]=18333 [workers]=18334)
+declare -A port=([mudaxd]=18331 [evhttp]=18332 [dynalite]=18333 [workers]=18334 [fixed]=18335)
 mudaxd() { # PEER CPUS WORKERS
     start "$1" "$2" "$bin/daemon/mudaxd" --listen "http://127.0.0.1:${port[$1]}" --store memory: --workers "$3" --log-level warn
     prepare "${port[$1]}"
@@ -81,13 +81,14 @@ mudaxd() { # PEER CPUS WORKERS
 has_dynalite=""
 command -v dynalite >/dev/null && has_dynalite=dynalite
 mudaxd mudaxd 1 1
+start fixed 1 "$bin/bench/micro/bench-fixed" "${port[fixed]}" 160
 start evhttp 1 "$bin/bench/micro/bench-evhttp" "${port[evhttp]}" 160
 if [ -n "$has_dynalite" ]; then
     start dynalite 1 dynalite --host 127.0.0.1 --port "${port[dynalite]}" --createTableMs 0
     prepare "${port[dynalite]}"
 fi
 # shellcheck disable=SC2086
-rounds 0 1 mudaxd evhttp $has_dynalite
+rounds 0 1 mudaxd fixed evhttp $has_dynalite
 [ -n "$has_dynalite" ] || { echo "dynalite is not installed: nothing more to compare with" >&2; exit 0; }
 echo "== the same with two threads of wrk and a worker a CPU, on the CPUs that the system gives them"
 mudaxd workers 0,1 0
