@@ -41,6 +41,7 @@ struct connection {
     bool is_closing; /* once everything is sent */
     bool is_broken;  /* now */
     bool has_ended;  /* the client says nothing more, but may still listen */
+    bool is_refused; /* it is closing, and may not know it yet */
     bool is_paused;  /* not read while `out` is long */
     bool is_dirty;
     bool is_drained; /* by the last read: epoll tells of new bytes once, and of these never again */
@@ -54,7 +55,7 @@ struct connection {
     struct parked *parked;
     size_t parked_count, parked_bytes;
     size_t in_counted, out_counted; /* bytes of the buffers that the limits know of */
-    uint64_t active_us;
+    uint64_t lingers_until_us;      /* 0: it does not */
     struct connection *next, *previous, *next_dirty;
 };
 
@@ -538,7 +539,8 @@ static size_t serve_frames(struct connection *connection, struct bytes input)
             serve(connection, bytes_of(rest.data, used));
         else
             stats_add(worker->stats, COUNTER_frames_refused, result == WIRE_BROKEN);
-        connection->is_closing |= result == WIRE_BROKEN || connection->session.is_last;
+        connection->is_refused |= result == WIRE_BROKEN || connection->session.is_last;
+        connection->is_closing |= connection->is_refused;
         arena_reset(&worker->arena);
         done += used;
     }
@@ -588,6 +590,25 @@ static void watch_reading(struct connection *connection)
         event_add(&connection->read_event, idle_us == 0 ? NULL : &timeout) != 0;
 }
 
+/* RFC 9112, 9.6: closing while the client still sends would reset the connection, and what it was
+ * told would be lost with it. So only our side is closed, and what comes is thrown away until the
+ * client closes its own. False if there is nothing to wait for. */
+static bool linger(struct connection *connection)
+{
+    if (!connection->is_refused || connection->has_ended || connection->worker->is_draining)
+        return false;
+    if (connection->lingers_until_us != 0)
+        return true;
+    uint64_t most_us = limit(&connection->worker->options.limits->write_timeout_us);
+    struct timeval timeout = timeval_of(most_us);
+    connection->lingers_until_us = clock_now_us() + most_us;
+    buffer_deinit(&connection->in);
+    if (shutdown(connection->fd, SHUT_WR) != 0 || event_add(&connection->read_event, &timeout) != 0)
+        return false;
+    event_active(&connection->read_event, EV_READ, 0); /* of what is there epoll has told */
+    return true;
+}
+
 /* What every callback ends with. */
 static void settle(struct connection *connection)
 {
@@ -595,8 +616,10 @@ static void settle(struct connection *connection)
     bool is_idle = connection->parked_count == 0 && !has_unsent(connection);
     bool ends = connection->is_closing || connection->worker->is_draining ||
                 (connection->has_ended && !connection->has_backlog);
-    if (connection->is_broken || (ends && is_idle))
+    if (connection->is_broken || (ends && is_idle && !linger(connection)))
         connection_close(connection);
+    else if (connection->lingers_until_us != 0)
+        return;
     else if (ends || connection->has_ended || connection->out.size - connection->sent >= OUT_MAX ||
              (connection->has_backlog &&
               (has_unsent(connection) || must_wait_its_turn(connection))))
@@ -668,18 +691,33 @@ static bool has_unread(const struct connection *connection, short what, ssize_t 
            (got > 0 && ((what & EV_CLOSED) != 0 || connection->in.size != 0));
 }
 
+static void throw_away(struct connection *connection, short what)
+{
+    struct worker *worker = connection->worker;
+    ssize_t got = receive(connection, worker->read_buffer, WORKER_READ_SIZE);
+    connection->has_ended = got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR) ||
+                            (what & EV_TIMEOUT) != 0 ||
+                            worker->now_us > connection->lingers_until_us;
+    if (got > 0) /* behind it may be the end: epoll tells of both at once */
+        event_active(&connection->read_event, EV_READ, 0);
+    settle(connection);
+}
+
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     struct connection *connection = arg;
     struct worker *worker = connection->worker;
     worker->now_us = clock_now_us();
+    if (connection->lingers_until_us != 0) {
+        throw_away(connection, what);
+        return;
+    }
     if ((what & EV_TIMEOUT) != 0) {
         connection->is_closing = connection->parked_count == 0;
         settle(connection);
         return;
     }
-    connection->active_us = worker->now_us;
     bool is_long = connection->in.size != 0 && connection->needed > WORKER_READ_SIZE / 2;
     ssize_t got = is_long || connection->in.size >= WORKER_READ_SIZE ? read_long(connection)
                                                                      : read_short(connection);

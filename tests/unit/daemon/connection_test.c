@@ -481,6 +481,36 @@ static void a_frame_over_the_limit_is_refused_before_it_is_read(void **state)
     assert_closed(fd);
 }
 
+/* Its announcement is refused, and it goes on: closing would reset the connection, and what it was
+ * told would be lost with it. */
+static void what_is_sent_behind_a_refused_frame_does_not_reset_the_connection(void **state)
+{
+    (void)state;
+    int fd = greeted_client();
+    send_bytes(fd, BYTES_LITERAL("\x7f\xff\xff\xff"));
+    assert_int_equal(next_reply(fd).status, STATUS_TOO_LARGE);
+    for (int i = 0; i < 20; i++)
+        send_bytes(fd, bytes_of(big_body, sizeof big_body));
+    assert_int_equal(atomic_load(&limits.connections), 1);
+    assert_closed(fd);
+    for (int i = 0; i < 5000 && atomic_load(&limits.connections) != 0; i++)
+        (void)poll(NULL, 0, 1);
+    assert_int_equal(atomic_load(&limits.connections), 0);
+}
+
+static void who_never_stops_sending_behind_a_refused_frame_is_closed(void **state)
+{
+    (void)state;
+    atomic_store(&limits.write_timeout_us, 50000);
+    int fd = greeted_client();
+    send_bytes(fd, BYTES_LITERAL("\x7f\xff\xff\xff"));
+    uint64_t until_us = clock_now_us() + 5000000;
+    while (atomic_load(&limits.connections) != 0 && clock_now_us() < until_us)
+        (void)!send(fd, big_body, 1, MSG_NOSIGNAL);
+    assert_int_equal(atomic_load(&limits.connections), 0);
+    (void)close(fd);
+}
+
 static void requests_beyond_the_limit_are_throttled_at_once(void **state)
 {
     (void)state;
@@ -896,6 +926,8 @@ int main(void)
         TEST(one_that_takes_nothing_is_closed_after_the_write_timeout),
         TEST(a_malformed_frame_closes_this_connection_only),
         TEST(a_frame_over_the_limit_is_refused_before_it_is_read),
+        TEST(what_is_sent_behind_a_refused_frame_does_not_reset_the_connection),
+        TEST(who_never_stops_sending_behind_a_refused_frame_is_closed),
         TEST(requests_beyond_the_limit_are_throttled_at_once),
         TEST(the_limit_over_all_connections_holds_too),
         TEST(requests_beyond_the_memory_are_throttled_at_once),
