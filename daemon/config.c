@@ -92,6 +92,14 @@ static void skip_line(FILE *stream)
     while (byte != EOF && byte != '\n');
 }
 
+/* To the parser an indented line goes on with the value before. Here it is a line like any other,
+ * as it comes from a document or under its section. */
+static void unindent(char *text)
+{
+    size_t blanks = strspn(text, " \t");
+    memmove(text, text + blanks, strlen(text + blanks) + 1);
+}
+
 /* A line that does not fit would be the parser's two: only of a comment the rest may go. */
 static char *read_line(char *text, int size, void *stream)
 {
@@ -101,11 +109,12 @@ static char *read_line(char *text, int size, void *stream)
     if (fgets(text, size, file->stream) == NULL)
         return NULL;
     size_t length = strlen(text);
-    if (length != (size_t)size - 1 || text[length - 1] == '\n')
+    bool is_cut = length == (size_t)size - 1 && text[length - 1] != '\n';
+    unindent(text);
+    if (!is_cut)
         return text;
     skip_line(file->stream);
-    const char *first = text + strspn(text, " \t");
-    if (*first == '#' || *first == ';')
+    if (*text == '#' || *text == ';')
         return text;
     (void)snprintf(source->error, source->error_size, "%s:%d: a line may have %d letters",
                    file->path, file->line, size - 1);

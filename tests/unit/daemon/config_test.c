@@ -184,6 +184,24 @@ static void a_long_line_is_a_mistake_but_a_long_comment_is_none(void **state)
     assert_refused(outcome, expected);
 }
 
+static void an_indented_line_is_a_line_of_its_own(void **state)
+{
+    (void)state;
+    char *path = write_file("    workers = 2\n    tables_max = 7\n\n    [policy \"orders\"]\n"
+                            "\ttable = Shop\n\t; a comment\n  item_ttl = 30s\n");
+    struct outcome outcome = READ("--config", path);
+    (void)unlink(path);
+    assert_int_equal(outcome.result, CONFIG_OK);
+    assert_int_equal(outcome.config->workers, 2);
+    assert_int_equal(outcome.config->tables_max, 7);
+    assert_int_equal(outcome.config->policies.count, 1);
+    config_destroy(&outcome.config);
+    path = write_file("workers = 2\n    nonsense\n");
+    outcome = READ("--config", path);
+    (void)unlink(path);
+    assert_refused(outcome, ":2: expected name = value");
+}
+
 static void a_file_may_have_a_mebibyte_and_be_a_pipe(void **state)
 {
     (void)state;
@@ -481,6 +499,7 @@ int main(void)
         cmocka_unit_test(a_wrong_value_names_its_place_and_what_was_expected),
         cmocka_unit_test(a_mistake_in_the_file_names_file_and_line),
         cmocka_unit_test(a_long_line_is_a_mistake_but_a_long_comment_is_none),
+        cmocka_unit_test(an_indented_line_is_a_line_of_its_own),
         cmocka_unit_test(a_file_may_have_a_mebibyte_and_be_a_pipe),
         cmocka_unit_test(access_keys_are_repeatable_and_told_to_nobody),
         cmocka_unit_test(reload_takes_what_it_can_and_names_the_rest),
