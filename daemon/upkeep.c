@@ -10,6 +10,7 @@
 
 enum {
     ROUND_US = 1000 * 1000,   /* between two looks at all tables */
+    SHARED_US = 500 * 1000,   /* between two at what others have done to them */
     PAUSE_US = 2 * 1000,      /* between two calls */
     TROUBLE_US = 1000 * 1000, /* after one that failed */
     DEADLINE_US = 10 * 1000 * 1000,
@@ -39,10 +40,12 @@ struct upkeep {
     enum phase phase;
     uint8_t table[TABLE_NAME_MAX], index[KEY_NAME_MAX], attribute[KEY_NAME_MAX];
     size_t table_size, index_size, attribute_size; /* 0: none */
-    uint64_t sweep_at_us;                          /* when items are looked at next */
-    bool is_sweeping;                              /* in this round */
-    struct buffer start; /* where the next slice or page begins; empty: at the first */
-    struct buffer page;  /* the last page's body */
+    uint64_t shared_at_us; /* when a store that others share is looked at next */
+    bool is_shared_looked; /* by this call, in between; `phase` goes on afterwards */
+    uint64_t sweep_at_us;  /* when items are looked at next */
+    bool is_sweeping;      /* in this round */
+    struct buffer start;   /* where the next slice or page begins; empty: at the first */
+    struct buffer page;    /* the last page's body */
     struct msgpack_cursor items;
     uint32_t items_left;
     uint64_t filled, expired, split; /* in this table */
@@ -182,6 +185,27 @@ static uint64_t take_list(struct upkeep *upkeep)
     }
     end_round(upkeep);
     return ROUND_US;
+}
+
+/* ---- what others have done to the tables ---- */
+
+static void look_at_shared(struct upkeep *upkeep)
+{
+    struct request request = {.operation = OPERATION_LOOK_AT_SHARED};
+    upkeep->is_shared_looked = true;
+    submit(upkeep, &request);
+}
+
+static uint64_t take_shared(struct upkeep *upkeep)
+{
+    const struct reply *reply = &upkeep->call.reply;
+    bool is_known = reply->status == STATUS_OK;
+    upkeep->is_shared_looked = false;
+    upkeep->shared_at_us =
+        is_known && reply->count == SHARED_NOT ? UINT64_MAX : clock_now_us() + SHARED_US;
+    if (is_known && reply->count == SHARED_CHANGED)
+        log_line(LOG_LEVEL_INFO, "tables_changed", "by=others");
+    return 0;
 }
 
 /* ---- partitions ---- */
@@ -377,6 +401,10 @@ static void run(struct task *task)
     if (upkeep->is_stopped)
         return;
     arena_reset(&upkeep->arena);
+    if (clock_now_us() >= upkeep->shared_at_us) {
+        look_at_shared(upkeep);
+        return;
+    }
     switch (upkeep->phase) {
     case PHASE_NEXT_TABLE:
         list(upkeep);
@@ -410,7 +438,9 @@ static bool has_failed(const struct upkeep *upkeep)
 static void take(struct upkeep *upkeep)
 {
     uint64_t wait_us = TROUBLE_US;
-    if (has_failed(upkeep) && upkeep->phase == PHASE_SPLIT)
+    if (upkeep->is_shared_looked)
+        wait_us = take_shared(upkeep);
+    else if (has_failed(upkeep) && upkeep->phase == PHASE_SPLIT)
         choose(upkeep); /* the rest of what the table needs does not wait for it */
     else if (has_failed(upkeep))
         next_table(upkeep);

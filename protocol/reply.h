@@ -37,12 +37,20 @@ struct touched {
  *   Purge          map: Items and Pages, how many entries were dropped
  *   Explain        map, see the native protocol
  *   SplitPartition nil; `count` says what has been done, see enum split_step
+ *   LookAtShared   nil; `count` says what has been found, see enum shared_state
  *   FillIndex      where the next slice begins, no MessagePack; nil when the index is ready
  *   table operations, Stats     map with DynamoDB's member names
  * Not used when status is not OK; `details` may then say more:
  *   CONDITIONAL_CHECK_FAILED   the item as it was, where the request wants it
  *   TRANSACTION_CANCELED       array, a reason an action in their order: nil where the action was
  *                              fine, else array of 3: code, text (or nil), item (or nil) */
+/* What a LookAtShared has found. */
+enum shared_state {
+    SHARED_NOT, /* the store is this daemon's alone */
+    SHARED_SAME,
+    SHARED_CHANGED, /* others have made, changed or deleted tables, which is now known here */
+};
+
 /* What a SplitPartition has done; after all but the first there may be more to do. */
 enum split_step {
     SPLIT_NOTHING,

@@ -30,6 +30,7 @@ const char *operation_name(enum operation operation)
         [OPERATION_DESCRIBE_TIME_TO_LIVE] = "DescribeTimeToLive",
         [OPERATION_FILL_INDEX] = "FillIndex",
         [OPERATION_SPLIT_PARTITION] = "SplitPartition",
+        [OPERATION_LOOK_AT_SHARED] = "LookAtShared",
         [OPERATION_PURGE] = "Purge",
         [OPERATION_EXPLAIN] = "Explain",
         [OPERATION_DESCRIBE_HEAT] = "DescribeHeat",
@@ -53,7 +54,7 @@ enum status definition_check_size(enum operation operation, size_t size, struct 
 bool operation_is_spoken(enum operation operation)
 {
     return (unsigned)operation < OPERATIONS && operation != OPERATION_FILL_INDEX &&
-           operation != OPERATION_SPLIT_PARTITION;
+           operation != OPERATION_SPLIT_PARTITION && operation != OPERATION_LOOK_AT_SHARED;
 }
 
 bool operation_may_change(enum operation operation)
@@ -72,6 +73,7 @@ bool operation_may_change(enum operation operation)
     case OPERATION_UNTAG_RESOURCE:
     case OPERATION_FILL_INDEX:
     case OPERATION_SPLIT_PARTITION:
+    case OPERATION_LOOK_AT_SHARED:
         return true;
     default:
         return false;

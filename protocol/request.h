@@ -38,8 +38,9 @@ enum operation {
     OPERATION_UNTAG_RESOURCE = 26,
     OPERATION_LIST_TAGS_OF_RESOURCE = 27,
     OPERATION_SPLIT_PARTITION = 28, /* the daemon's own: a step of what a table's partitions need */
+    OPERATION_LOOK_AT_SHARED = 29, /* the daemon's own: what others have done to a store's tables */
 };
-enum { OPERATIONS = 29 };
+enum { OPERATIONS = 30 };
 
 /* Which attributes of an item a write answers with. Numbers as above. */
 enum return_values {

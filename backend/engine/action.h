@@ -158,6 +158,8 @@ struct action {
     struct split *split;
     /* FillIndex */
     struct slice *slice;
+    /* LookAtShared */
+    struct shared *shared;
     /* CreateTable; `created` also UpdateTable and its like */
     struct definition_input input;
     struct definition *created; /* owned */
@@ -197,10 +199,16 @@ enum submit action_bind(struct action *action);
  * and without `removed`; either may be NULL. False without memory. */
 MUST_CHECK bool engine_publish(struct engine *engine, struct definition *added,
                                const struct definition *removed);
-/* Publishes a table that was found in the store and not in `seen`; only while `seen` is the latest
- * catalog, for else the table may have been deleted since. */
+/* Publishes tables that were found in the store and not in `seen`, or not so, and takes away those
+ * that were not found; only while `seen` is the latest catalog, for else they may have been deleted
+ * or made since. Either list may be NULL. False without memory. */
+struct listed_definition {
+    struct definition *definition;
+    struct listed_definition *next;
+};
 MUST_CHECK bool engine_adopt(struct engine *engine, const struct catalog *seen,
-                             struct definition *found);
+                             const struct listed_definition *found,
+                             const struct listed_definition *gone);
 
 extern const struct bytes body_nil; /* MessagePack nil */
 
@@ -267,7 +275,7 @@ bool once_was_done(const struct action *action, enum status *status);
 /* The reply of a transaction that cannot be: of what its items say, or of their size (OK). */
 enum submit transact_refused(struct action *action, enum status status);
 
-/* ---- items.c, pages.c, tables.c, transact.c: first steps ---- */
+/* ---- all of them: first steps ---- */
 
 enum submit get_begin(struct action *action);
 enum submit write_begin(struct action *action);
@@ -286,4 +294,5 @@ enum submit list_tags_begin(struct action *action);
 enum submit fill_index_begin(struct action *action);
 enum submit describe_heat_begin(struct action *action);
 enum submit split_begin(struct action *action);
+enum submit look_at_shared_begin(struct action *action);
 enum submit delete_table_begin(struct action *action);

@@ -53,10 +53,17 @@ bool engine_publish(struct engine *engine, struct definition *added,
     return is_published;
 }
 
-bool engine_adopt(struct engine *engine, const struct catalog *seen, struct definition *found)
+bool engine_adopt(struct engine *engine, const struct catalog *seen,
+                  const struct listed_definition *found, const struct listed_definition *gone)
 {
+    bool is_fine = true;
     mutex_lock(&engine->lock);
-    bool is_fine = engine->catalog != seen || publish_locked(engine, found, NULL);
+    if (engine->catalog == seen) {
+        for (; is_fine && found != NULL; found = found->next)
+            is_fine = publish_locked(engine, found->definition, NULL);
+        for (; is_fine && gone != NULL; gone = gone->next)
+            is_fine = publish_locked(engine, NULL, gone->definition);
+    }
     mutex_unlock(&engine->lock);
     return is_fine;
 }
@@ -345,6 +352,7 @@ static const struct {
     [OPERATION_FILL_INDEX] = {fill_index_begin, true},
     [OPERATION_DESCRIBE_HEAT] = {describe_heat_begin, true},
     [OPERATION_SPLIT_PARTITION] = {split_begin, true},
+    [OPERATION_LOOK_AT_SHARED] = {look_at_shared_begin, true},
     [OPERATION_DESCRIBE_TABLE] = {describe_table_begin, true},
     [OPERATION_LIST_TABLES] = {list_tables_begin, false},
     [OPERATION_DELETE_TABLE] = {delete_table_begin, true},

@@ -135,6 +135,7 @@ struct store_options {
 struct kv_ops {
     const char *const *schemes; /* NULL-terminated: "rocksdb", "memory" */
     bool has_instants;          /* any range is read of one instant, however large */
+    bool is_shared;             /* other daemons may write to it */
 
     /* Errors: text says what is wrong with which path or address, and what to do. */
     MUST_CHECK enum status (*open)(const struct store_options *options, struct kv **out,

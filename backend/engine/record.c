@@ -49,6 +49,12 @@ struct bytes record_definition_key(struct bytes name, struct arena *arena)
     return metadata_key('n', name, arena);
 }
 
+struct bytes record_definition_name(struct bytes key)
+{
+    ensure(key.size > RECORD_ID_BYTES);
+    return bytes_of(key.data + RECORD_ID_BYTES + 1, key.size - RECORD_ID_BYTES - 1);
+}
+
 struct bytes record_counter_key(uint32_t table_id, uint32_t partition, struct arena *arena)
 {
     uint8_t rest[8];

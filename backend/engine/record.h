@@ -29,6 +29,8 @@ struct bytes record_item_key(uint32_t table_id, uint64_t hash, struct bytes prim
 struct bytes record_format_key(struct arena *arena);
 struct bytes record_next_id_key(struct arena *arena);
 struct bytes record_definition_key(struct bytes name, struct arena *arena);
+/* The name in such a key; a view of it. */
+struct bytes record_definition_name(struct bytes key);
 struct bytes record_counter_key(uint32_t table_id, uint32_t partition, struct arena *arena);
 
 struct bytes record_token_key(uint64_t span, struct bytes token, struct arena *arena);

@@ -55,7 +55,8 @@ static enum submit table_exists(struct action *action)
     struct definition *found;
     if (catalog_find(lane->catalog, name) == NULL &&
         definition_decode(action->reads[READ_NAME].value, &found) == STATUS_OK) {
-        bool is_published = engine_adopt(lane->engine, lane->catalog, found);
+        struct listed_definition listed = {.definition = found};
+        bool is_published = engine_adopt(lane->engine, lane->catalog, &listed, NULL);
         definition_unref(found);
         if (!is_published)
             return action_fail(action, STATUS_NO_MEMORY);

@@ -240,6 +240,7 @@ static const char *const schemes[] = {"redis", "redis+unix", NULL};
 
 const struct kv_ops kv_redis = {
     .schemes = schemes,
+    .is_shared = true,
     .open = redis_open,
     .lane_open = connection_lane_open,
     .lane_close = connection_lane_close,

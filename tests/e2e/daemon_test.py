@@ -545,8 +545,8 @@ class Stopping(Outside):
         self.assertGreater(int(stats['cache_policy_removed_total{policy="tenant",why="evicted"}']), 700)
         self.assertEqual(self.verdict(client, "other", "1"), ("hit", 1))
 
-    @unittest.skipUnless(REDIS, "no redis-server")
-    def test_a_shadow_tells_what_was_written_past_the_daemon(self):
+    def begin_redis(self):
+        """A Redis of the test's own; its URL."""
         path = os.path.join(self.folder, "redis.sock")
         redis = subprocess.Popen([REDIS, "--port", "0", "--unixsocket", path, "--save", "", "--dir", self.folder],
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -557,13 +557,38 @@ class Stopping(Outside):
                 break
             time.sleep(0.02)
         os.mkdir(os.path.join(self.folder, "other"))
+        return "redis+unix:" + path
+
+    @unittest.skipUnless(REDIS, "no redis-server")
+    def test_tables_that_another_daemon_makes_and_deletes_are_known_soon(self):
+        store = self.begin_redis()
+        client = self.begin(store=store)
+        other = Daemon(PROGRAM, os.path.join(self.folder, "other"), "--store", store, "--cache-memory", "16M")
+        try:
+            others = other.start()
+            others.create_table("Shop")
+            others.call(native.PUT, {native.TABLE: "Shop", native.ITEM: {"p": "c", "s": "1", "v": 1}})
+            self.wait_for_log("event=tables_changed")
+            self.assertEqual(self.verdict(client, "c", "1"), ("miss", 1))
+            others.call(native.DROP, {native.TABLE: "Shop"})
+            for _ in range(500):
+                if client.call(native.LIST, {})["TableNames"] == []:
+                    break
+                time.sleep(0.01)
+            with self.assertRaises(native.Refused):
+                self.verdict(client, "c", "1")
+        finally:
+            other.close()
+
+    @unittest.skipUnless(REDIS, "no redis-server")
+    def test_a_shadow_tells_what_was_written_past_the_daemon(self):
+        store = self.begin_redis()
         config = self.configure('[policy "tried"]\ntable = Shop\nshadow = on\n')
-        client = self.begin("--config", config, store="redis+unix:" + path)
+        client = self.begin("--config", config, store=store)
         client.create_table("Shop")
         client.call(native.PUT, {native.TABLE: "Shop", native.ITEM: {"p": "c", "s": "1", "v": 1}})
         self.assertEqual(self.verdict(client, "c", "1"), ("bypass", 1))
-        other = Daemon(PROGRAM, os.path.join(self.folder, "other"), "--store", "redis+unix:" + path,
-                       "--cache-memory", "16M")
+        other = Daemon(PROGRAM, os.path.join(self.folder, "other"), "--store", store, "--cache-memory", "16M")
         try:
             other.start().call(native.PUT, {native.TABLE: "Shop", native.ITEM: {"p": "c", "s": "1", "v": 2}})
         finally:

@@ -741,6 +741,73 @@ static void a_consistent_query_finds_what_others_have_written(void **state)
     cache->ops->close(&cache);
 }
 
+static enum shared_state look(struct session *session)
+{
+    struct session_call call;
+    session_call_init(&call, OPERATION_LOOK_AT_SHARED, NULL);
+    session_run(session, &call);
+    assert_int_equal(call.call.reply.status, STATUS_OK);
+    enum shared_state found = (enum shared_state)call.call.reply.count;
+    session_call_deinit(&call);
+    return found;
+}
+
+static enum status run(struct session *session, enum operation operation, const char *table)
+{
+    struct session_call call;
+    session_call_init(&call, operation, table);
+    session_run(session, &call);
+    enum status status = call.call.reply.status;
+    session_call_deinit(&call);
+    return status;
+}
+
+static void what_others_do_to_tables_is_found(void **state)
+{
+    (void)state;
+    struct backend *engine, *cache, *other;
+    struct session session, others;
+    struct error error;
+    struct cache_options options = {.memory_bytes = 8 << 20,
+                                    .threads = 1,
+                                    .waiters_max = 10,
+                                    .policies.fallback = {.is_enabled = true,
+                                                          .item_ttl_ms = 100000,
+                                                          .query_ttl_ms = 100000,
+                                                          .negative_ttl_max_ms = 1000}};
+    const char *item = "{'p': {'S': 'x'}, 's': {'S': '1'}, 'a': {'N': '1'}}";
+    const char *key_json = "{'p': {'S': 'x'}, 's': {'S': '1'}}";
+    assert_int_equal(open_engine(redis.url, &engine, &error), STATUS_OK);
+    assert_int_equal(cache_open(&options, &engine, &cache, &error), STATUS_OK);
+    session_open(&session, cache);
+    assert_int_equal(look(&session), SHARED_SAME);
+    assert_int_equal(open_engine(redis.url, &other, &error), STATUS_OK);
+    session_open(&others, other);
+
+    create_indexed(&others);
+    assert_int_equal(run(&session, OPERATION_DESCRIBE_TABLE, "Shared"), STATUS_RESOURCE_NOT_FOUND);
+    assert_int_equal(look(&session), SHARED_CHANGED);
+    assert_int_equal(look(&session), SHARED_SAME);
+    assert_int_equal(run(&session, OPERATION_DESCRIBE_TABLE, "Shared"), STATUS_OK);
+    assert_int_equal(session_put(&session, "Shared", item).status, STATUS_OK);
+    assert_int_equal(query(&session, "ByA", false, VERDICT_MISS), 1);
+    assert_int_equal(session_get(&others, "Shared", key_json).count, 1);
+    assert_int_equal(look(&others), SHARED_SAME); /* its own */
+
+    /* Emptied, the store gives the same id again: nothing of before may be shown. */
+    redis_server_command(&redis, "FLUSHALL");
+    assert_int_equal(look(&session), SHARED_CHANGED);
+    assert_int_equal(run(&session, OPERATION_DESCRIBE_TABLE, "Shared"), STATUS_RESOURCE_NOT_FOUND);
+    create_indexed(&session);
+    assert_int_equal(session_get(&session, "Shared", key_json).count, 0);
+    assert_int_equal(query(&session, "ByA", false, VERDICT_MISS), 0);
+
+    session_close(&others);
+    session_close(&session);
+    other->ops->close(&other);
+    cache->ops->close(&cache);
+}
+
 static void a_store_that_is_not_there_says_so(void **state)
 {
     (void)state;
@@ -787,6 +854,7 @@ int main(void)
         TEST(a_deleted_table_leaves_nothing_behind),
         TEST(what_redis_refuses_is_told_and_not_remembered),
         TEST(a_consistent_query_finds_what_others_have_written),
+        TEST(what_others_do_to_tables_is_found),
         cmocka_unit_test(a_store_that_is_not_there_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
