@@ -196,10 +196,12 @@ static void print_cached(const struct mudax_value *told)
     (void)printf("yes, for %s now, in %s bytes\n", time_text(mudax_get(told, "AgeMs"), age),
                  mudax_number_text(mudax_get(told, "Bytes"), number));
     begin_line("expires");
-    if (expires == NULL)
-        (void)puts("never");
-    else
+    if (expires != NULL)
         (void)printf("in %s\n", time_text(expires, left));
+    else if (mudax_truth(mudax_get(told, "Stale")))
+        (void)puts("past its TTL, kept for stale_while_refetch or stale_if_error");
+    else
+        (void)puts("never");
 }
 
 static void print_read(const struct mudax_value *told)

@@ -498,10 +498,10 @@ class CommandLine(unittest.TestCase):
         self.assertRegex(told, r"(?m)^ +[23]  item   purged +purge$")
         self.assertRegex(told, r"(?m)^REQUESTS/S +HITS  KIND   TABLE +KEY$")
 
-    def lines(self, *words):
+    def lines(self, *words, url=None):
         """What `explain` says, by its titles."""
         told, title = {}, None
-        for line in self.mudax("explain", *words).stdout.splitlines():
+        for line in run("explain", *words, url=url or self.daemon.url).stdout.splitlines():
             title = line[:12].strip() or title
             told[title] = told[title] + " " + line[12:] if title in told else line[12:]
         return told
@@ -546,6 +546,18 @@ class CommandLine(unittest.TestCase):
                      "none")
         self.refused(254, "(ValidationException) when calling the Explain operation", "explain", *table, "--key",
                      '{"q": {"S": "a"}}')
+
+    def test_what_is_past_its_ttl_and_kept_is_explained_as_that(self):
+        daemon = self.own_daemon("--item-ttl", "1ms", "--stale-if-error", "1h")
+        self.assertEqual(run("create-table", "--table-name", "stale", "--attribute-definitions",
+                             "AttributeName=p,AttributeType=S", "--key-schema", "AttributeName=p,KeyType=HASH",
+                             "--billing-mode", "PAY_PER_REQUEST", url=daemon.url).returncode, 0)
+        self.assertEqual(run("put-item", "--table-name", "stale", "--item", '{"p": {"S": "a"}}',
+                             url=daemon.url).returncode, 0)
+        time.sleep(0.002)
+        told = self.lines("--table-name", "stale", "--key", '{"p": {"S": "a"}}', url=daemon.url)
+        self.assertEqual(told["cached"][:4], "yes,")
+        self.assertEqual(told["expires"], "past its TTL, kept for stale_while_refetch or stale_if_error")
 
     def test_a_write_to_a_table_with_indexes_is_explained(self):
         table = ("--table-name", "explained-indexes")
