@@ -1,6 +1,6 @@
 /* script.h - conformance cases as text: requests, and what they must be answered.
  *
- *     case 9: numbers sort by value             a name that is a sentence
+ *     case numbers sort by value                a name that is a sentence
  *     create T p:S s:N                          tables of a case are deleted after it
  *     put T {"p":{"S":"k"},"s":{"N":"10"}}
  *     delete T {KEY}     get T {KEY}
