@@ -37,31 +37,37 @@ static struct key_interval interval_at(const struct page_tree *tree, struct memo
     return page_interval(memory_at(memory, tree->places[slot].page));
 }
 
-/* True if `a` ends after `b`. */
+/* True if `a` ends after `b`; of those that end together the later slot does, so that the latest of
+ * some is the same however they hang. */
 static bool ends_later(const struct page_tree *tree, struct memory *memory, uint32_t a, uint32_t b)
 {
     struct bytes end_a = interval_at(tree, memory, a).high;
     struct bytes end_b = interval_at(tree, memory, b).high;
-    if (!bytes_given(end_a) || !bytes_given(end_b))
-        return !bytes_given(end_a) && bytes_given(end_b);
-    return bytes_compare(end_a, end_b) > 0;
+    int order = bytes_given(end_b) - bytes_given(end_a);
+    if (bytes_given(end_a) && bytes_given(end_b))
+        order = bytes_compare(end_a, end_b);
+    return order > 0 || (order == 0 && a > b);
 }
 
-static void find_latest(struct page_tree *tree, struct memory *memory, uint32_t slot)
+/* False if it was known. */
+static bool find_latest(struct page_tree *tree, struct memory *memory, uint32_t slot)
 {
     struct page_place *place = &tree->places[slot];
     const uint32_t below[2] = {place->left, place->right};
-    place->latest = slot;
+    uint32_t latest = slot;
     for (int i = 0; i < 2; i++)
-        if (below[i] != NOWHERE &&
-            ends_later(tree, memory, tree->places[below[i]].latest, place->latest))
-            place->latest = tree->places[below[i]].latest;
+        if (below[i] != NOWHERE && ends_later(tree, memory, tree->places[below[i]].latest, latest))
+            latest = tree->places[below[i]].latest;
+    bool is_new = latest != place->latest;
+    place->latest = latest;
+    return is_new;
 }
 
+/* As far as it makes a difference. */
 static void find_latest_upwards(struct page_tree *tree, struct memory *memory, uint32_t slot)
 {
-    for (; slot != NOWHERE; slot = tree->places[slot].parent)
-        find_latest(tree, memory, slot);
+    while (slot != NOWHERE && find_latest(tree, memory, slot))
+        slot = tree->places[slot].parent;
 }
 
 /* ---- turning ---- */
@@ -91,8 +97,8 @@ static void turn_up(struct page_tree *tree, struct memory *memory, uint32_t slot
     if (*inner != NOWHERE)
         places[*inner].parent = parent;
     *inner = parent;
-    find_latest(tree, memory, parent);
-    find_latest(tree, memory, slot);
+    (void)find_latest(tree, memory, parent);
+    (void)find_latest(tree, memory, slot);
 }
 
 /* ---- places ---- */
@@ -185,32 +191,30 @@ void page_tree_moved(struct page_tree *tree, struct memory *memory, const struct
     tree->places[slot].page = memory_handle(memory, copy);
 }
 
-/* If an interval on the left ends after the key and none there holds it, none on the right does:
- * that one begins after the key, and so do all further ones. */
-struct entry *page_tree_find(const struct page_tree *tree, struct memory *memory, struct bytes sort)
-{
-    uint32_t slot = tree->root;
-    while (slot != NOWHERE) {
-        const struct page_place *place = &tree->places[slot];
-        struct key_interval interval = interval_at(tree, memory, slot);
-        if (!bytes_given(sort) || key_interval_holds(&interval, sort))
-            return memory_at(memory, place->page);
-        uint32_t left = place->left;
-        bool is_left = false;
-        if (left != NOWHERE) {
-            struct bytes end = interval_at(tree, memory, tree->places[left].latest).high;
-            is_left = !bytes_given(end) || bytes_compare(end, sort) > 0;
-        }
-        slot = is_left ? left : place->right;
-    }
-    return NULL;
-}
-
 static bool ends_behind(const struct page_tree *tree, struct memory *memory, uint32_t slot,
                         struct bytes sort)
 {
     struct bytes end = interval_at(tree, memory, tree->places[slot].latest).high;
     return !bytes_given(end) || bytes_compare(end, sort) > 0;
+}
+
+/* If an interval on the left ends after the key and none there holds it, none on the right does:
+ * that one begins after the key, and so do all further ones. The last one on the way, for what is
+ * taken out above others has to be turned down past them. */
+struct entry *page_tree_find(const struct page_tree *tree, struct memory *memory, struct bytes sort)
+{
+    struct entry *found = NULL;
+    uint32_t slot = tree->root;
+    while (slot != NOWHERE) {
+        const struct page_place *place = &tree->places[slot];
+        struct key_interval interval = interval_at(tree, memory, slot);
+        if (!bytes_given(sort) || key_interval_holds(&interval, sort))
+            found = memory_at(memory, place->page);
+        bool is_left = place->left != NOWHERE &&
+                       (!bytes_given(sort) || ends_behind(tree, memory, place->left, sort));
+        slot = is_left ? place->left : place->right;
+    }
+    return found;
 }
 
 /* In order of where intervals begin, up by the parents: no recursion, nothing to allocate. */

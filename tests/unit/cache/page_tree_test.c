@@ -117,7 +117,8 @@ static void exactly_the_pages_whose_interval_holds_a_key_are_found(void **state)
             if (pages[i].page != NULL || random_below(3) == 0)
                 continue;
             uint32_t low = random_below(KEYS), width = 1 + random_below(random_below(4) ? 5 : 400);
-            pages[i].page = make_page(i, low, random_below(50) == 0 ? 0 : low + width);
+            uint32_t high = (low + width + 7) / 8 * 8; /* many end together */
+            pages[i].page = make_page(i, low, random_below(50) == 0 ? 0 : high);
             assert_true(page_tree_add(&tree, &memory, pages[i].page, &pages[i].slot));
         }
         for (int key = 0; key < 5; key++) {
