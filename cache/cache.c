@@ -248,7 +248,7 @@ void lane_sample(struct cache_lane *lane, const struct call *call, uint32_t hash
         .hash = hash,
         .bytes = is_item ? request->key : request->key_condition.values,
     };
-    hot_sample(&lane->hot, &lane->cache->memory, &hot, call->now_us);
+    hot_sample(&lane->hot, &hot, call->now_us);
 }
 
 /* --- Requests --- */
@@ -426,6 +426,14 @@ static bool poll_orphans(struct cache *cache)
     return is_more;
 }
 
+static void count_hot(struct cache *cache)
+{
+    mutex_lock(&cache->lanes_lock);
+    for (struct cache_lane *lane = cache->lanes; lane != NULL; lane = lane->next)
+        hot_count(&lane->hot, &cache->memory);
+    mutex_unlock(&cache->lanes_lock);
+}
+
 /* How long retired memory has waited without a grace period ending. */
 static void note_lag(struct cache *cache, size_t deferred_before, uint64_t now_us)
 {
@@ -445,6 +453,7 @@ bool cache_housekeep(struct backend *backend, uint64_t now_us)
     is_more = room_keep_free(cache, cache->house) || is_more;
     reclaim_poll(cache->house, HOUSE_FREE_MAX);
     is_more = poll_orphans(cache) || is_more;
+    count_hot(cache);
     note_lag(cache, deferred, now_us);
     atomic_store_explicit(&cache->house_now_us, now_us, memory_order_relaxed);
     mutex_unlock(&cache->house_lock);

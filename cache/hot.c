@@ -2,7 +2,7 @@
 
 void hot_init(struct hot *hot)
 {
-    hot->left = HOT_INTERVAL;
+    hot->left = hot->interval = HOT_INTERVAL;
     hot->random = 2463534242u;
     mutex_init(&hot->lock);
 }
@@ -22,6 +22,41 @@ static uint32_t roll(struct hot *hot)
     hot->random ^= hot->random >> 17;
     hot->random ^= hot->random << 5;
     return hot->random;
+}
+
+static void fill(struct hot_sample *sample, const struct hot_request *request)
+{
+    const struct table *table = request->table;
+    bool is_short = request->bytes.size <= HOT_KEY_BYTES;
+    sample->table_id = table->id;
+    sample->hash = request->hash;
+    sample->kind = (uint8_t)request->kind;
+    sample->is_hit = request->is_hit;
+    sample->name_size = (uint8_t)table->name.size;
+    sample->size = is_short ? (uint8_t)request->bytes.size : 0;
+    memcpy(sample->name, table->name.data, table->name.size);
+    if (sample->size != 0)
+        memcpy(sample->bytes, request->bytes.data, request->bytes.size);
+}
+
+void hot_sample(struct hot *hot, const struct hot_request *request, uint64_t now_us)
+{
+    unsigned head = atomic_load_explicit(&hot->head, memory_order_relaxed);
+    unsigned used = head - atomic_load_explicit(&hot->tail, memory_order_acquire);
+    hot->carried += hot->interval / HOT_INTERVAL;
+    if (used < HOT_RING) {
+        struct hot_sample *sample = &hot->ring[head & (HOT_RING - 1)];
+        fill(sample, request);
+        sample->now_us = now_us;
+        sample->weight = hot->carried;
+        hot->carried = 0;
+        atomic_store_explicit(&hot->head, head + 1, memory_order_release);
+    }
+    if (used == HOT_RING && hot->interval < HOT_INTERVAL_MAX)
+        hot->interval *= 2;
+    else if (used == 0 && hot->interval > HOT_INTERVAL)
+        hot->interval /= 2;
+    hot->left = 1 + roll(hot) % (2 * hot->interval - 1);
 }
 
 /* ---- time ---- */
@@ -47,17 +82,17 @@ static void age(struct hot_table *table, uint64_t now_us)
 
 /* ---- counting ---- */
 
-static void begin(struct hot_table *to, const struct table *table, uint64_t now_us)
+static void begin(struct hot_table *to, const struct hot_sample *sample)
 {
     memset(to, 0, sizeof *to);
-    to->table_id = table->id;
-    memcpy(to->name, table->name.data, table->name.size);
-    to->window_us = now_us;
+    to->table_id = sample->table_id;
+    memcpy(to->name, sample->name, sample->name_size);
+    to->window_us = sample->now_us;
 }
 
 /* NULL: none to be had. */
-static struct hot_table *table_of(struct hot *hot, struct memory *memory, const struct table *table,
-                                  uint64_t now_us)
+static struct hot_table *table_of(struct hot *hot, struct memory *memory,
+                                  const struct hot_sample *sample)
 {
     struct hot_table *idlest = NULL;
     for (int i = 0; i < HOT_TABLES; i++) {
@@ -65,33 +100,33 @@ static struct hot_table *table_of(struct hot *hot, struct memory *memory, const 
         if (*at == NULL) {
             *at = memory_heap_alloc(memory, sizeof **at);
             if (*at != NULL)
-                begin(*at, table, now_us);
+                begin(*at, sample);
             return *at;
         }
-        if ((*at)->table_id == table->id)
+        if ((*at)->table_id == sample->table_id)
             return *at;
         if (idlest == NULL || (*at)->sampled_us < idlest->sampled_us)
             idlest = *at;
     }
-    if (now_us < idlest->sampled_us + HOT_WINDOW_US)
+    if (sample->now_us < idlest->sampled_us + HOT_WINDOW_US)
         return NULL; /* else they would only push each other out */
-    begin(idlest, table, now_us);
+    begin(idlest, sample);
     return idlest;
 }
 
-static uint32_t find(const struct hot_table *table, const struct hot_request *request)
+static uint32_t find(const struct hot_table *table, const struct hot_sample *sample)
 {
     uint32_t i = 0;
     while (i < table->used &&
-           (table->hashes[i] != request->hash || table->keys[i].kind != request->kind))
+           (table->hashes[i] != sample->hash || table->keys[i].kind != sample->kind))
         i++;
     return i;
 }
 
-static struct hot_key *take_place(struct hot_table *table, const struct hot_request *request)
+static struct hot_key *take_place(struct hot_table *table, const struct hot_sample *sample)
 {
     uint32_t place = table->used;
-    struct hot_key fresh = {.kind = (uint8_t)request->kind};
+    struct hot_key fresh = {.kind = sample->kind, .size = sample->size};
     if (place == HOT_KEYS) {
         place = 0;
         for (uint32_t i = 1; i < HOT_KEYS; i++)
@@ -101,34 +136,35 @@ static struct hot_key *take_place(struct hot_table *table, const struct hot_requ
     } else {
         table->used++;
     }
-    if (request->bytes.size <= HOT_KEY_BYTES && request->bytes.size != 0) {
-        fresh.size = (uint8_t)request->bytes.size;
-        memcpy(fresh.bytes, request->bytes.data, request->bytes.size);
-    }
-    table->hashes[place] = request->hash;
+    if (sample->size != 0)
+        memcpy(fresh.bytes, sample->bytes, sample->size);
+    table->hashes[place] = sample->hash;
     table->keys[place] = fresh;
     return &table->keys[place];
 }
 
-static void note(struct hot_table *table, const struct hot_request *request, uint64_t now_us)
+static void note(struct hot_table *table, const struct hot_sample *sample)
 {
-    age(table, now_us);
-    table->sampled_us = now_us;
-    uint32_t place = find(table, request);
-    struct hot_key *key = place < table->used ? &table->keys[place] : take_place(table, request);
-    key->count++;
-    key->hits += request->is_hit;
+    age(table, sample->now_us);
+    table->sampled_us = sample->now_us;
+    uint32_t place = find(table, sample);
+    struct hot_key *key = place < table->used ? &table->keys[place] : take_place(table, sample);
+    key->count += sample->weight;
+    key->hits += sample->is_hit ? sample->weight : 0;
 }
 
-void hot_sample(struct hot *hot, struct memory *memory, const struct hot_request *request,
-                uint64_t now_us)
+void hot_count(struct hot *hot, struct memory *memory)
 {
-    hot->left = 1 + roll(hot) % (2 * HOT_INTERVAL - 1);
-    if (!mutex_try(&hot->lock))
-        return;
-    struct hot_table *table = table_of(hot, memory, request->table, now_us);
-    if (table != NULL)
-        note(table, request, now_us);
+    mutex_lock(&hot->lock);
+    unsigned head = atomic_load_explicit(&hot->head, memory_order_acquire);
+    unsigned tail = atomic_load_explicit(&hot->tail, memory_order_relaxed);
+    for (; tail != head; tail++) {
+        const struct hot_sample *sample = &hot->ring[tail & (HOT_RING - 1)];
+        struct hot_table *table = table_of(hot, memory, sample);
+        if (table != NULL)
+            note(table, sample);
+    }
+    atomic_store_explicit(&hot->tail, tail, memory_order_release);
     mutex_unlock(&hot->lock);
 }
 

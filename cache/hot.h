@@ -1,11 +1,14 @@
 /* hot.h - the keys that are asked for most, by table.
  *
  * Space-Saving (Metwally, Agrawal and El Abbadi, "Efficient Computation of Frequent and Top-k
- * Elements in Data Streams", ICDT 2005) over one request in HOT_INTERVAL, at random distances: a
- * counter a key, the least gives way to a key that has none, and its count is the error of the new
- * one. Counts are halved every HOT_WINDOW_US, so that what was hot yesterday is forgotten. Shown is
- * what a key was asked for at least.
- * Threads: hot_sample is the lane's own and never waits; hot_merge may be called by anybody. */
+ * Elements in Data Streams", ICDT 2005) over one request in HOT_INTERVAL or more, at random
+ * distances: a counter a key, the least gives way to a key that has none, and its count is the
+ * error of the new one. Counts are halved every HOT_WINDOW_US, so that what was hot yesterday is
+ * forgotten. Shown is what a key was asked for at least. A lane leaves its samples in a ring,
+ * without a lock and without the heap, for it does so on hits; housekeeping counts them. A sample
+ * that finds no room is carried by the next one that does, and the lane samples half as often,
+ * until it finds the ring empty again. Threads: hot_sample is the lane's own; hot_count and
+ * hot_merge may be called by anybody. */
 #pragma once
 
 #include "cache/entry.h"
@@ -14,11 +17,23 @@
 
 enum {
     HOT_INTERVAL = 64, /* requests, on average */
-    HOT_KEYS = 32,     /* of a table and lane */
-    HOT_TABLES = 16,   /* of a lane; the longest idle gives way */
+    HOT_INTERVAL_MAX = 64 << 10,
+    HOT_KEYS = 32,   /* of a table and lane */
+    HOT_TABLES = 16, /* of a lane; the longest idle gives way */
     HOT_KEY_BYTES = 92,
     HOT_SHOWN = 10, /* of a table */
     HOT_WINDOW_US = 10 * 1000 * 1000,
+    HOT_RING = 32, /* samples; a power of two */
+};
+
+struct hot_sample {
+    uint64_t now_us;
+    uint32_t table_id, hash;
+    uint32_t weight; /* what it stands for, in HOT_INTERVAL requests */
+    uint8_t kind, is_hit, name_size;
+    uint8_t size; /* of `bytes`; 0: longer than they */
+    uint8_t bytes[HOT_KEY_BYTES];
+    char name[TABLE_NAME_MAX];
 };
 
 struct hot_key {
@@ -41,7 +56,12 @@ struct hot {
     /* Owner's own. */
     uint32_t left; /* requests until the next sample */
     uint32_t random;
-    /* Guarded by lock, which the owner only tries. */
+    uint32_t interval;
+    uint32_t carried; /* weight of samples that found no room */
+    /* Filled by the owner up to `head`, counted up to `tail`: each published with release. */
+    struct hot_sample ring[HOT_RING];
+    atomic_uint head, tail;
+    /* Guarded by lock, which the owner never takes. */
     struct mutex lock;
     struct hot_table *tables[HOT_TABLES];
 };
@@ -64,9 +84,9 @@ static inline bool hot_is_due(struct hot *hot)
 {
     return UNLIKELY(--hot->left == 0);
 }
-/* Counts it, unless somebody is looking at the counts. */
-void hot_sample(struct hot *hot, struct memory *memory, const struct hot_request *request,
-                uint64_t now_us);
+void hot_sample(struct hot *hot, const struct hot_request *request, uint64_t now_us);
+/* Counts what has been sampled. */
+void hot_count(struct hot *hot, struct memory *memory);
 
 /* One line of what is shown. */
 struct hot_line {
@@ -76,7 +96,7 @@ struct hot_line {
     double requests, hits; /* a second */
 };
 
-/* Adds what a lane knows to `lines`, up to `room` of them; the same key of a table is one line.
- * Returns how many lines there are then. */
+/* Adds what a lane has counted to `lines`, up to `room` of them; the same key of a table is one
+ * line. Returns how many lines there are then. */
 size_t hot_merge(struct hot *hot, uint64_t now_us, struct hot_line *lines, size_t count,
                  size_t room);

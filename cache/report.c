@@ -331,8 +331,10 @@ static void report_hot(struct cache *cache, const struct output *output)
     if (lines == NULL)
         return;
     mutex_lock(&cache->lanes_lock);
-    for (struct cache_lane *lane = cache->lanes; lane != NULL; lane = lane->next)
+    for (struct cache_lane *lane = cache->lanes; lane != NULL; lane = lane->next) {
+        hot_count(&lane->hot, &cache->memory);
         count = hot_merge(&lane->hot, now_us, lines, count, HOT_LINES_MAX);
+    }
     mutex_unlock(&cache->lanes_lock);
     qsort(lines, count, sizeof *lines, by_rate);
     for (size_t i = 0; i < count; i++) {

@@ -104,9 +104,9 @@ static void an_evicted_item_is_missed_as_evicted(void **state)
     enum { ITEMS = 6000 };
     for (uint64_t i = 0; i < ITEMS; i++)
         (void)rig_get(&rig, i, bytes_of(body, sizeof body));
-    assert_int_equal(rig_figure(&rig, "cache_miss_reasons_total",
-                                "table=\"users\",kind=\"item\",reason=\"cold\""),
-                     ITEMS);
+    double cold = rig_figure(&rig, "cache_miss_reasons_total",
+                             "table=\"users\",kind=\"item\",reason=\"cold\"");
+    assert_true(cold > ITEMS - 10); /* one in some 4,000 looks as if it had been there */
     uint64_t last = ITEMS;
     while (last > 0 && rig_entry(&rig, last - 1) != NULL)
         last--;
