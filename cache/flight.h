@@ -33,11 +33,10 @@ struct flight {
     struct entry probe; /* key follows */
 };
 
-enum { FLIGHT_BUCKETS = 64 };
+enum { FLIGHT_BUCKETS = 1024 }; /* tens of thousands of pages of one partition share a shard */
 
 struct flights {
     struct flight **buckets;
-    size_t bytes;
 };
 
 MUST_CHECK bool flights_open(struct flights *flights, struct memory *memory);
