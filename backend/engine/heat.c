@@ -34,6 +34,7 @@ static void partition_unref(struct heat_partition *partition)
     if (samples != NULL)
         mutex_deinit(&samples->lock);
     free(samples);
+    heat_keys_destroy(atomic_load(&partition->keys));
     free(partition);
 }
 
@@ -140,6 +141,31 @@ void heat_consume(struct heat *heat, uint32_t partition, bool is_write, uint64_t
     atomic_fetch_add_explicit(&own->half_units[is_write], half_units, memory_order_relaxed);
     pay(&heat->whole->paid_until_us[is_write], rate_of(whole, is_write), now_us, half_units);
     pay(&own->paid_until_us[is_write], rate_of(part, is_write), now_us, half_units);
+}
+
+/* ---- hot keys ---- */
+
+/* NULL without memory. */
+static struct heat_keys *keys_of(struct heat_partition *whole, uint64_t now_us)
+{
+    struct heat_keys *keys = atomic_load_explicit(&whole->keys, memory_order_acquire);
+    if (LIKELY(keys != NULL))
+        return keys;
+    struct heat_keys *made = heat_keys_create(now_us);
+    if (made == NULL || atomic_compare_exchange_strong(&whole->keys, &keys, made))
+        return made;
+    heat_keys_destroy(made);
+    return keys;
+}
+
+void heat_count_key(struct heat *heat, const struct position *position, bool is_write,
+                    uint64_t half_units, uint64_t now_us)
+{
+    if (position->key.size == 0 || half_units == 0)
+        return;
+    struct heat_keys *keys = keys_of(heat->whole, now_us);
+    if (keys != NULL)
+        heat_keys_count(keys, position, is_write, half_units, now_us);
 }
 
 /* ---- hot partitions ---- */

@@ -9,9 +9,7 @@
  * Threads: any; all is atomic, relaxed. */
 #pragma once
 
-#include "backend/engine/partition.h"
-#include "protocol/mutex.h"
-
+#include "backend/engine/heat_keys.h"
 #include <stdatomic.h>
 
 /* Of one table or index; 0: as much as is wanted. */
@@ -41,6 +39,8 @@ struct heat_partition {
     atomic_uint_fast64_t paid_until_us[2];
     /* Set once, when it has become hot; stays until the end. */
     _Atomic(struct heat_samples *) samples;
+    /* Of all together: set once, when something is counted; stays until the end. */
+    _Atomic(struct heat_keys *) keys;
     /* Who looks for hot partitions, one at a time. */
     atomic_uint_fast64_t seen_half_units[2], looked_at_us, hot_since_us;
     atomic_uint_fast64_t unsplit_bytes; /* so large, it could not be split; 0: never tried */
@@ -69,6 +69,10 @@ bool heat_admits(struct heat *heat, uint32_t partition, bool is_write, uint64_t 
                  const struct heat_rates *whole, const struct heat_rates *part);
 void heat_consume(struct heat *heat, uint32_t partition, bool is_write, uint64_t half_units,
                   uint64_t now_us, const struct heat_rates *whole, const struct heat_rates *part);
+
+/* Counts what was consumed at a position, which may be of no one key, for the hottest keys. */
+void heat_count_key(struct heat *heat, const struct position *position, bool is_write,
+                    uint64_t half_units, uint64_t now_us);
 
 /* Takes what was consumed at a position into the samples, if the partition has any.
  * random  anything that is not foreseen */

@@ -72,6 +72,67 @@ static bool describe_partition(const struct action *action, size_t place, uint32
     return bytes_given(kept) && tree_keep_members(&members, arena, out);
 }
 
+static struct value tenths(uint64_t number)
+{
+    struct value value = {.type = VALUE_N, .number = number_from_uint(number)};
+    if (number != 0)
+        value.number.exponent = (int16_t)(value.number.exponent - 1);
+    return value;
+}
+
+/* Of one that is too long to be remembered, its hash. False without memory. */
+static bool describe_key(const struct heat_key *key, const struct key_schema *schema,
+                         struct arena *arena, struct tree_members *members)
+{
+    struct bytes contents, own = arena_copy(arena, bytes_of(key->key, key->size));
+    struct value value = {.type = schema->partition.type};
+    size_t used;
+    bool is_read =
+        !key->is_cut && bytes_given(own) &&
+        key_part_read(own, value.type, key_schema_is_last(schema, false), arena, &contents, &used);
+    if (is_read && value.type == VALUE_N)
+        is_read = number_from_ordered(contents, &value.number, &used);
+    else if (is_read)
+        value.bytes = contents;
+    if (is_read) {
+        tree_add(members, "PartitionKey", value);
+        return true;
+    }
+    char hash[20];
+    int size = snprintf(hash, sizeof hash, "%016llx", (unsigned long long)key->hash);
+    struct bytes kept = arena_copy(arena, bytes_of(hash, (size_t)size));
+    tree_add(members, "Hash", tree_of_text(kept));
+    return bytes_given(kept);
+}
+
+/* False without memory. */
+static bool describe_keys(const struct action *action, size_t place, struct arena *arena,
+                          struct value *out)
+{
+    const struct definition *definition = action->definition;
+    const struct table *table = &definition->table;
+    const struct key_schema *schema = place == 0 ? &table->key : &table->indexes[place - 1].key;
+    struct heat_keys *keys = atomic_load(&definition->heats[place]->whole->keys);
+    struct heat_keys_line lines[HEAT_KEYS_SHOWN];
+    *out = (struct value){.type = VALUE_L,
+                          .count =
+                              keys == NULL ? 0 : heat_keys_list(keys, action->call->now_us, lines)};
+    struct value *values = arena_alloc(arena, out->count * sizeof *values);
+    out->values = values;
+    if (values == NULL)
+        return false;
+    for (size_t i = 0; i < out->count; i++) {
+        struct tree_members members = {.count = 0};
+        if (!describe_key(&lines[i].key, schema, arena, &members))
+            return false;
+        tree_add(&members, "ReadUnitsPerSecond", tenths(lines[i].tenths[0]));
+        tree_add(&members, "WriteUnitsPerSecond", tenths(lines[i].tenths[1]));
+        if (!tree_keep_members(&members, arena, &values[i]))
+            return false;
+    }
+    return true;
+}
+
 static bool describe_place(const struct action *action, size_t place, struct arena *arena,
                            struct value *out)
 {
@@ -90,6 +151,10 @@ static bool describe_place(const struct action *action, size_t place, struct are
     tree_add(&members, "Name", tree_of_text(index == NULL ? table->name : index->name));
     tree_add(&members, "Partitions",
              (struct value){.type = VALUE_L, .values = partitions, .count = count});
+    struct value keys;
+    if (!describe_keys(action, place, arena, &keys))
+        return false;
+    tree_add(&members, "HotKeys", keys);
     return tree_keep_members(&members, arena, out);
 }
 

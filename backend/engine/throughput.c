@@ -30,6 +30,7 @@ void throughput_consume(struct action *action, const struct definition *definiti
     bool is_limited = engine->emulates_throughput;
     struct heat *heat = definition->heats[place];
     uint32_t partition = partition_find(definition_map(definition, place), position);
+    heat_count_key(heat, position, is_write, half_units, action->call->now_us);
     if (is_limited)
         heat_sample(heat, partition, position, half_units, lane_random(action->lane));
     heat_consume(heat, partition, is_write, half_units, action->call->now_us,

@@ -21,29 +21,6 @@ static void print_text(const struct mudax_value *value)
     (void)printf("%.*s", (int)size, text == NULL ? "" : text);
 }
 
-/* Bytes of a key as they are ordered: as a text as far as they are one. */
-static void print_bytes(const struct mudax_value *value)
-{
-    size_t size;
-    const char *bytes = mudax_text(value, &size);
-    (void)putchar('"');
-    for (size_t i = 0; i < size; i++) {
-        bool is_shown = bytes[i] >= ' ' && bytes[i] <= '~' && bytes[i] != '"' && bytes[i] != '\\';
-        (void)printf(is_shown ? "%c" : "\\x%02x", (unsigned char)bytes[i]);
-    }
-    (void)putchar('"');
-}
-
-/* A partition key as it was written: a number plain, the others between quotes. */
-static void print_partition_key(const struct mudax_value *value)
-{
-    char number[MUDAX_NUMBER_TEXT];
-    if (mudax_type(value) == MUDAX_N)
-        (void)fputs(mudax_number_text(value, number), stdout);
-    else
-        print_bytes(value);
-}
-
 static const char *time_text(const struct mudax_value *ms, char out[24])
 {
     int64_t count = 0;
@@ -130,10 +107,10 @@ static void print_interval(const struct mudax_value *told)
         return;
     }
     (void)fputs("from ", stdout);
-    print_bytes(low);
+    print_key_bytes(low);
     if (high != NULL) {
         (void)fputs(" to below ", stdout);
-        print_bytes(high);
+        print_key_bytes(high);
     } else {
         (void)fputs(" on", stdout);
     }

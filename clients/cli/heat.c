@@ -1,6 +1,7 @@
 #include "clients/cli/heat.h"
 
 #include "clients/cli/figures.h"
+#include "clients/cli/output.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -139,6 +140,7 @@ static struct mudax_value *tell_place(const struct mudax_value *before,
     (void)mudax_put(told, "Name", mudax_copy(mudax_get(after, "Name")));
     (void)mudax_put(told, "Kind", mudax_copy(mudax_get(after, "Kind")));
     (void)mudax_put(told, "Partitions", partitions);
+    (void)mudax_put(told, "HotKeys", mudax_copy(mudax_get(after, "HotKeys")));
     return told;
 }
 
@@ -234,6 +236,30 @@ static void print_place(const char *table, const struct mudax_value *place)
     }
 }
 
+static void print_hot_keys(const char *table, const struct mudax_value *place)
+{
+    const struct mudax_value *list = mudax_get(place, "HotKeys");
+    size_t size;
+    const char *name = mudax_text(mudax_get(place, "Name"), &size);
+    bool is_table = size == strlen(table) && memcmp(name, table, size) == 0;
+    if (mudax_count(list) != 0)
+        (void)printf("%s%s%.*s, partition keys that cost the store most:\n  %9s %9s  %s\n",
+                     is_table ? "" : table, is_table ? "" : " ", (int)size, name, "READ/S",
+                     "WRITE/S", "PARTITION KEY");
+    for (size_t i = 0; i < mudax_count(list); i++) {
+        const struct mudax_value *key = mudax_at(list, i);
+        const struct mudax_value *value = mudax_get(key, "PartitionKey");
+        const char *hash = mudax_text(mudax_get(key, "Hash"), &size);
+        (void)printf("  %9.1f %9.1f  ", number_in(key, "ReadUnitsPerSecond"),
+                     number_in(key, "WriteUnitsPerSecond"));
+        if (value != NULL)
+            print_partition_key(value);
+        else
+            (void)printf("(a long one, its hash is %.*s)", (int)size, hash);
+        (void)putchar('\n');
+    }
+}
+
 static void print_table(const struct mudax_value *told)
 {
     char table[256];
@@ -241,10 +267,12 @@ static void print_table(const struct mudax_value *told)
     const char *name = mudax_text(mudax_get(told, "TableName"), &size);
     const struct mudax_value *places = mudax_get(told, "Heat"), *keys = mudax_get(told, "HotKeys");
     (void)snprintf(table, sizeof table, "%.*s", (int)size, name);
-    for (size_t i = 0; i < mudax_count(places); i++)
+    for (size_t i = 0; i < mudax_count(places); i++) {
         print_place(table, mudax_at(places, i));
+        print_hot_keys(table, mudax_at(places, i));
+    }
     if (mudax_count(keys) != 0)
-        (void)printf("%s, keys that are asked for most:\n  %10s %9s  %-6s %s\n", table,
+        (void)printf("%s, items and queries that are asked for most:\n  %10s %9s  %-6s %s\n", table,
                      "REQUESTS/S", "HITS/S", "KIND", "KEY");
     for (size_t i = 0; i < mudax_count(keys); i++) {
         const struct mudax_value *key = mudax_at(keys, i);

@@ -339,3 +339,24 @@ void print_verdict(const struct mudax_reply *reply, uint64_t took_us)
                   (size_t)verdict < sizeof names / sizeof names[0] ? names[verdict] : "?", age,
                   format_time(took_us, took));
 }
+
+void print_key_bytes(const struct mudax_value *value)
+{
+    size_t size;
+    const char *bytes = mudax_text(value, &size);
+    (void)putchar('"');
+    for (size_t i = 0; i < size; i++) {
+        bool is_shown = bytes[i] >= ' ' && bytes[i] <= '~' && bytes[i] != '"' && bytes[i] != '\\';
+        (void)printf(is_shown ? "%c" : "\\x%02x", (unsigned char)bytes[i]);
+    }
+    (void)putchar('"');
+}
+
+void print_partition_key(const struct mudax_value *value)
+{
+    char number[MUDAX_NUMBER_TEXT];
+    if (mudax_type(value) == MUDAX_N)
+        (void)fputs(mudax_number_text(value, number), stdout);
+    else
+        print_key_bytes(value);
+}

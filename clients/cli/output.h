@@ -30,3 +30,8 @@ void print_verdict(const struct mudax_reply *reply, uint64_t took_us);
 
 /* "85us", "1.2ms", "3.4s" */
 const char *format_time(uint64_t us, char out[24]);
+
+/* Bytes of a key as they are ordered: as a text as far as they are one. */
+void print_key_bytes(const struct mudax_value *value);
+/* A partition key as it was written: a number plain, the others between quotes. */
+void print_partition_key(const struct mudax_value *value);

@@ -464,6 +464,23 @@ class CommandLine(unittest.TestCase):
         table, = self.json("describe-heat", "--table-name", "Hot")["Heat"]
         self.assertEqual((table["Name"], sum(part["Items"] for part in table["Partitions"])), ("Hot", 1))
 
+    def test_the_partition_keys_that_cost_the_store_most_are_named(self):
+        self.create("Skewed", sort=True)
+        for number in range(30):
+            self.mudax("put-item", "--table-name", "Skewed", "--item", "p={S=hot},s={N=%d}" % number)
+        self.mudax("put-item", "--table-name", "Skewed", "--item", "p={S=cold},s={N=1}")
+        for _ in range(5):
+            self.mudax("get-item", "--table-name", "Skewed", "--consistent-read", "--key", "p={S=read},s={N=1}")
+        place, = self.json("heat", "--table-name", "Skewed", "--json")["Tables"][0]["Heat"]
+        keys = {key["PartitionKey"]: (key["ReadUnitsPerSecond"], key["WriteUnitsPerSecond"]) for key in place["HotKeys"]}
+        self.assertEqual(place["HotKeys"][0]["PartitionKey"], "hot")
+        self.assertEqual(set(keys), {"hot", "cold", "read"})
+        self.assertEqual((keys["hot"][0], keys["read"][1], keys["cold"][0]), (0, 0, 0))
+        self.assertGreater(keys["hot"][1], keys["cold"][1])
+        self.assertGreater(keys["read"][0], 0)
+        self.assertRegex(self.mudax("heat", "--table-name", "Skewed").stdout,
+                         r'(?m)^Skewed, partition keys that cost the store most:\n +READ/S +WRITE/S  PARTITION KEY\n.*"hot"$')
+
     def test_stats_are_figures(self):
         figures = self.json("stats")
         self.assertTrue(figures)

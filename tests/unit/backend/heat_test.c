@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -155,6 +156,79 @@ static void a_partition_keeps_its_heat_when_another_is_split(void **state)
     arena_deinit(&arena);
 }
 
+/* ---- the hottest keys ---- */
+
+static void spend(struct heat *heat, const char *key, bool is_write, uint64_t half_units,
+                  uint64_t now_us)
+{
+    struct position position = {.hash = (uint64_t)strtoul(key + 1, NULL, 10) * 2654435761u,
+                                .key = bytes_text(key)};
+    heat_count_key(heat, &position, is_write, half_units, now_us);
+}
+
+static bool is_key(const struct heat_keys_line *line, const char *key)
+{
+    return bytes_equal(bytes_of(line->key.key, line->key.size), bytes_text(key));
+}
+
+/* 100 units of k1 read and 50 of k2 written a second, among 200 of keys that come once. */
+static uint64_t spend_seconds(struct heat *heat, int seconds, uint64_t now_us)
+{
+    static unsigned once = 1000;
+    for (int i = 0; i < 100 * seconds; i++, now_us += SECOND / 100) {
+        char key[16];
+        spend(heat, "k1", false, 2, now_us);
+        if (i % 2 == 0)
+            spend(heat, "k2", true, 2, now_us);
+        for (int more = 0; more < 2; more++) {
+            (void)snprintf(key, sizeof key, "k%u", once++);
+            spend(heat, key, more == 0, 2, now_us);
+        }
+    }
+    return now_us;
+}
+
+static void the_keys_that_cost_most_are_named_with_their_rates(void **state)
+{
+    (void)state;
+    struct heat *heat = heat_create(1, 1);
+    struct heat_keys_line lines[HEAT_KEYS_SHOWN];
+    uint64_t now = spend_seconds(heat, 60, 100 * (uint64_t)SECOND);
+    struct heat_keys *keys = atomic_load(&heat->whole->keys);
+    assert_true(heat_keys_list(keys, now, lines) >= 2);
+    assert_true(is_key(&lines[0], "k1"));
+    assert_in_range(lines[0].tenths[0], 900, 1100);
+    assert_int_equal(lines[0].tenths[1], 0);
+    assert_true(is_key(&lines[1], "k2"));
+    assert_int_equal(lines[1].tenths[0], 0);
+    assert_in_range(lines[1].tenths[1], 400, 550);
+    assert_int_equal(heat_keys_list(keys, now + 1000 * (uint64_t)SECOND, lines), 0);
+    heat_unref(heat);
+}
+
+static void a_key_is_remembered_as_far_as_there_is_room(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[HEAT_KEY_ROOM + 1];
+    struct heat *heat = heat_create(1, 1);
+    struct heat_keys_line lines[HEAT_KEYS_SHOWN];
+    uint64_t now = 100 * (uint64_t)SECOND;
+    for (size_t size = HEAT_KEY_ROOM - 1; size <= HEAT_KEY_ROOM + 1; size++) {
+        struct position position = {.hash = size, .key = bytes_of(bytes, size)};
+        heat_count_key(heat, &position, true, 2000 - size, now);
+    }
+    heat_count_key(heat, &(struct position){.hash = 5}, false, 1000, now); /* of a Scan */
+    struct heat_keys *keys = atomic_load(&heat->whole->keys);
+    assert_int_equal(heat_keys_list(keys, now, lines), 0); /* too early for a rate */
+    assert_int_equal(heat_keys_list(keys, now + SECOND, lines), 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(lines[i].key.hash, HEAT_KEY_ROOM - 1 + i);
+        assert_int_equal(lines[i].key.size, i == 0 ? HEAT_KEY_ROOM - 1 : HEAT_KEY_ROOM);
+        assert_int_equal(lines[i].key.is_cut, i == 2);
+    }
+    heat_unref(heat);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +238,8 @@ int main(void)
         cmocka_unit_test(a_partition_is_hot_when_it_stays_at_its_limits),
         cmocka_unit_test(what_is_hot_is_parted_in_its_middle),
         cmocka_unit_test(a_partition_keeps_its_heat_when_another_is_split),
+        cmocka_unit_test(the_keys_that_cost_most_are_named_with_their_rates),
+        cmocka_unit_test(a_key_is_remembered_as_far_as_there_is_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
