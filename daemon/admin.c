@@ -20,36 +20,59 @@ struct admin {
     struct admin_source source;
 };
 
-/* Prometheus wants HELP and TYPE once a metric. */
-struct page {
-    struct evbuffer *text;
-    const char *names[NAMES_MAX];
-    size_t name_count;
+/* A metric's lines, which Prometheus wants together, HELP and TYPE before them. */
+struct family {
+    const char *name;
+    struct evbuffer *lines;
 };
 
-static bool is_new(struct page *page, const char *name)
+struct page {
+    struct family families[NAMES_MAX];
+    size_t family_count;
+    struct evbuffer *lines; /* of the family reported last; NULL: not shown */
+};
+
+static void begin_family(struct evbuffer *lines, const struct metric *metric)
 {
-    for (size_t i = 0; i < page->name_count; i++)
-        if (strcmp(page->names[i], name) == 0)
-            return false;
-    if (page->name_count < NAMES_MAX)
-        page->names[page->name_count++] = name;
-    return true;
+    size_t length = strlen(metric->name);
+    if (strcmp(metric->type, "histogram") == 0)
+        length -= strlen("_bucket");
+    evbuffer_add_printf(lines, "# HELP mudax_%.*s %s\n# TYPE mudax_%.*s %s\n", (int)length,
+                        metric->name, metric->help, (int)length, metric->name, metric->type);
+}
+
+/* NULL: too many, or no memory. */
+static struct evbuffer *find_lines(struct page *page, const struct metric *metric)
+{
+    for (size_t i = 0; i < page->family_count; i++)
+        if (strcmp(page->families[i].name, metric->name) == 0)
+            return page->families[i].lines;
+    struct evbuffer *lines = page->family_count < NAMES_MAX ? evbuffer_new() : NULL;
+    if (lines == NULL)
+        return NULL;
+    page->families[page->family_count++] = (struct family){metric->name, lines};
+    begin_family(lines, metric);
+    return lines;
 }
 
 static void add_metric(void *arg, const struct metric *metric, const char *labels, double value)
 {
     struct page *page = arg;
-    if (metric->type[0] != '\0' && is_new(page, metric->name)) {
-        size_t length = strlen(metric->name);
-        if (strcmp(metric->type, "histogram") == 0)
-            length -= strlen("_bucket");
-        evbuffer_add_printf(page->text, "# HELP mudax_%.*s %s\n# TYPE mudax_%.*s %s\n", (int)length,
-                            metric->name, metric->help, (int)length, metric->name, metric->type);
-    }
+    if (metric->type[0] != '\0')
+        page->lines = find_lines(page, metric);
+    if (page->lines == NULL)
+        return;
     const char *open = labels[0] == '\0' ? "" : "{", *close = labels[0] == '\0' ? "" : "}";
-    evbuffer_add_printf(page->text, "mudax_%s%s%s%s %.15g\n", metric->name, open, labels, close,
+    evbuffer_add_printf(page->lines, "mudax_%s%s%s%s %.15g\n", metric->name, open, labels, close,
                         value);
+}
+
+static void join_families(struct page *page, struct evbuffer *text)
+{
+    for (size_t i = 0; i < page->family_count; i++) {
+        (void)evbuffer_add_buffer(text, page->families[i].lines);
+        evbuffer_free(page->families[i].lines);
+    }
 }
 
 static void answer(struct evhttp_request *request, int code, const char *type, const char *text)
@@ -66,16 +89,18 @@ static void answer(struct evhttp_request *request, int code, const char *type, c
 static void on_metrics(struct evhttp_request *request, void *arg)
 {
     struct admin *admin = arg;
-    struct page page = {.text = evbuffer_new()};
-    if (page.text == NULL) {
+    struct page page = {.family_count = 0};
+    struct evbuffer *text = evbuffer_new();
+    if (text == NULL) {
         answer(request, 500, "text/plain", "out of memory");
         return;
     }
     admin->source.report(admin->source.arg, add_metric, &page);
+    join_families(&page, text);
     evhttp_add_header(evhttp_request_get_output_headers(request), "Content-Type",
                       "text/plain; version=0.0.4");
-    evhttp_send_reply(request, 200, NULL, page.text);
-    evbuffer_free(page.text);
+    evhttp_send_reply(request, 200, NULL, text);
+    evbuffer_free(text);
 }
 
 static void on_health(struct evhttp_request *request, void *arg)

@@ -5,6 +5,7 @@ usage: daemon_test.py MUDAXD
 """
 import gzip
 import http.client
+import itertools
 import os
 import random
 import re
@@ -152,8 +153,10 @@ class Serving(Outside):
             self.assertIn("\n" + name, page)
         for line in page.splitlines():
             self.assertRegex(line, r'^(# (HELP|TYPE) mudax_\w+ .+|mudax_\w+(\{.*\})? [-+0-9.e]+)$')
-        typed = re.findall(r"^# TYPE (\w+)", page, re.M)
-        self.assertEqual(len(typed), len(set(typed)))
+        # A metric's lines are together.
+        names = [re.match(r"(?:# \w+ )?(\w+)", line).group(1) for line in page.splitlines()]
+        families = [name for name, _ in itertools.groupby(re.sub("_(bucket|sum|count)$", "", name) for name in names)]
+        self.assertEqual(len(families), len(set(families)))
         self.assertEqual(self.page("/healthz"), (200, "ok\n"))
         self.assertEqual(self.page("/readyz"), (200, "ready\n"))
         self.assertEqual(self.page("/nothing")[0], 404)
