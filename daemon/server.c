@@ -486,19 +486,28 @@ static void log_listening(const struct listener *listener, const char *text, int
              listener->url.is_unix ? 0 : listen_port(fd));
 }
 
+/* Off loopback only if that is wanted. */
+static bool is_allowed(const struct server *server, const struct listen_url *url, const char *text,
+                       char *error, size_t size)
+{
+    bool is_signed = strcmp(url->scheme, "http") == 0 && server->config->access_key.count != 0;
+    if (url->is_loopback || server->config->insecure)
+        return true;
+    (void)snprintf(error, size,
+                   "listen: %s is not a loopback address and has %s; add --insecure if that is "
+                   "wanted",
+                   text, is_signed ? "no TLS" : "neither authentication nor TLS");
+    return false;
+}
+
 static bool start_listener(struct server *server, const char *text, char *error, size_t size)
 {
     struct listener *listener = &server->listeners[server->listener_count];
     listener->server = server;
     if (!listen_url_parse(text, &listener->url, error, size))
         return false;
-    if (!listener->url.is_loopback && !server->config->insecure) {
-        (void)snprintf(error, size,
-                       "listen: %s is not a loopback address and has neither authentication nor "
-                       "TLS; add --insecure if that is wanted",
-                       text);
+    if (!is_allowed(server, &listener->url, text, error, size))
         return false;
-    }
     int fd = listen_url_open(&listener->url, error, size);
     if (fd < 0)
         return false;

@@ -78,6 +78,8 @@ class Starting(Outside):
         self.assertIn("there is no option --cache-memroy", self.refused("--cache-memroy", "1M"))
         self.assertIn("expected mudax://HOST:PORT", self.refused("--store", "memory:", "--listen", "tcp://127.0.0.1:1"))
         self.assertIn("--insecure", self.refused("--store", "memory:", "--listen", "mudax://0.0.0.0:0"))
+        self.assertIn("has neither authentication nor TLS", self.refused("--store", "memory:", "--listen", "http://0.0.0.0:0"))
+        self.assertIn("has no TLS", self.refused("--store", "memory:", "--access-key", "A:b", "--listen", "http://0.0.0.0:0"))
         self.assertIn("no store answers", self.refused("--store", "mysql://x"))
         self.assertIn("is it running?", self.refused("--store", "redis://127.0.0.1:1"))
         self.assertIn("write memory:", self.refused("--store", "memory:?delay=soon"))
