@@ -397,6 +397,8 @@ static int import_stream(struct mudax *db, struct items *items, const char *path
         items->is_read = true;
         return import_lines(items, path, options);
     }
+    if (strncmp(items->line, "\x1f\x8b", 2) == 0)
+        return report_usage("%s is compressed: gunzip it first", path);
     return find_inner(items->line, "Table", &size) != NULL
                ? import_defined(db, items, path, options)
                : import_whole(db, items, path, options);

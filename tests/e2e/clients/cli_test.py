@@ -3,6 +3,7 @@
 
     cli_test.py MUDAX MUDAXD MODEL
 """
+import gzip
 import json
 import os
 import pathlib
@@ -912,6 +913,8 @@ class CommandLine(unittest.TestCase):
         self.assertIn("(ValidationException) when calling the PutItem operation", done.stderr)
         self.refused(254, "(ResourceNotFoundException) when calling the BatchWriteItem operation", "import", path,
                      "--table-name", "Nowhere")
+        path.write_bytes(gzip.compress(path.read_bytes()))
+        self.refused(252, "is compressed: gunzip it first", "import", path, "--table-name", "Stops")
 
     def test_an_export_that_fails_touches_no_file(self):
         path = self.daemon.folder / "untouched"
