@@ -5,8 +5,6 @@
 #include "cache/refetch.h"
 #include "cache/shadow.h"
 
-enum { READ_UNIT_BYTES = 4096 };
-
 const struct entry *item_probe(const struct cache *cache, struct probe_room *room,
                                struct arena *arena, uint32_t table_id, struct item_key key)
 {

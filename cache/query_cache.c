@@ -6,7 +6,6 @@
 #include "protocol/ensure.h"
 
 enum {
-    READ_UNIT_BYTES = 4096,
     FORM_MAX = 4096, /* of a filter and a projection, in a key: larger ones are not cached */
 };
 

@@ -3,7 +3,7 @@
 #include "protocol/encoding/msgpack.h"
 #include "protocol/reply.h"
 
-enum { READ_UNIT_BYTES = 4096, MEMBERS_MAX = 8 };
+enum { MEMBERS_MAX = 8 };
 
 uint64_t capacity_of_read(uint64_t bytes, bool is_consistent)
 {

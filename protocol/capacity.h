@@ -2,7 +2,8 @@
  *
  * A read takes half a unit for every 4 KB, twice that when it is consistent, four times in a
  * transaction; a write one unit for every 1 KB of the larger image, twice that in a transaction;
- * each index that changes the same by what it holds. A hit takes nothing.
+ * each index that changes the same by what it projects. What a page of a local index shows beyond
+ * that is charged as a read of each item. A hit takes nothing.
  * Source: developer guide, "DynamoDB read and write operations". Threads: pure functions. */
 #pragma once
 
@@ -15,6 +16,8 @@ enum capacity_detail {
     CAPACITY_INDEXES = 2,
 };
 enum { CAPACITY_DETAILS = 3 };
+
+enum { READ_UNIT_BYTES = 4096 };
 
 struct consumed {
     struct bytes table;

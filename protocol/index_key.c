@@ -253,6 +253,14 @@ enum status index_start_key_build(struct bytes map, const struct table *table,
     return STATUS_OK;
 }
 
+bool index_shows(const struct secondary_index *index, struct bytes name)
+{
+    const struct path_node *node = index->shown == NULL ? NULL : index->shown->first;
+    while (node != NULL && !bytes_equal(node->name, name))
+        node = node->next;
+    return index->shown == NULL || node != NULL;
+}
+
 const struct path_node *names_tree(const struct bytes *names, size_t count, struct arena *arena,
                                    size_t *distinct)
 {

@@ -45,6 +45,9 @@ MUST_CHECK enum status index_start_key_build(struct bytes map, const struct tabl
                                              struct arena *arena, struct item_key *out,
                                              struct error *error);
 
+/* True if an attribute of that name is projected into the index. */
+bool index_shows(const struct secondary_index *index, struct bytes name);
+
 /* The tree of top-level attribute names, as projection_apply() wants it.
  * names  `count` of them, views that outlive the tree; may repeat
  * Returns the root in arena memory, NULL without; `distinct` (may be NULL) is how many differ. */

@@ -73,14 +73,6 @@ static enum status check_select(const struct request *request, struct error *err
     return STATUS_OK;
 }
 
-static bool is_shown(const struct secondary_index *index, struct bytes name)
-{
-    const struct path_node *node = index->shown->first;
-    while (node != NULL && !bytes_equal(node->name, name))
-        node = node->next;
-    return node != NULL;
-}
-
 static enum status refuse_hidden(const struct secondary_index *index, struct bytes name,
                                  struct error *error)
 {
@@ -97,7 +89,7 @@ static enum status check_shown(const struct secondary_index *index, const struct
                                struct error *error)
 {
     for (const struct path_node *node = tree->first; node != NULL; node = node->next)
-        if (!is_shown(index, node->name))
+        if (!index_shows(index, node->name))
             return refuse_hidden(index, node->name, error);
     return STATUS_OK;
 }
@@ -119,7 +111,7 @@ static enum status check_filter_name(const struct request *request, const struct
                      (key_schema_has_sort(schema) && bytes_equal(name, schema->sort.name))))
         return refuse_filter(request, name, error);
     const struct secondary_index *index = request->index;
-    if (index != NULL && !index->is_local && index->shown != NULL && !is_shown(index, name))
+    if (index != NULL && !index->is_local && !index_shows(index, name))
         return refuse_hidden(index, name, error);
     return STATUS_OK;
 }

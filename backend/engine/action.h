@@ -125,6 +125,7 @@ struct action {
     struct kv_read read;
     struct kv_commit commit;
     struct kv_record reads[3], writes[3];
+    struct consumed consumed[2]; /* by a read */
 
     /* PutItem, DeleteItem, UpdateItem */
     struct item_write *items;
@@ -140,7 +141,9 @@ struct action {
     struct buffer page; /* room for heads, then items */
     uint64_t examined_bytes;
     uint32_t examined_count;
-    uint32_t count; /* of them, those that the filter lets through */
+    uint32_t count;         /* of them, those that the filter lets through */
+    bool is_fetching;       /* what a local index does not project, from its table */
+    uint64_t fetched_units; /* of READ_UNIT_BYTES, item by item */
     bool is_cut, has_no_memory;
     struct bytes last_place; /* of the item that ended the page: its record's key behind the id,
                                 arena memory */
@@ -179,10 +182,10 @@ enum submit action_commit(struct action *action);
 
 /* The reply of a commit that the store or its computation has refused. */
 enum submit action_refuse(struct action *action);
-/* Tells what a read of the action's table or of an index (may be NULL) was charged. False without
- * memory. */
-MUST_CHECK bool action_charge(struct action *action, const struct secondary_index *index,
-                              uint64_t half_units);
+/* Charges a read of the action's table or of an index (may be NULL), and keeps it for the reply's
+ * capacity_tell() where the request wants it. */
+void action_charge(struct action *action, const struct secondary_index *index,
+                   const struct position *position, uint64_t half_units);
 /* Error replies, in any step. */
 enum submit action_fail(struct action *action, enum status status);
 enum submit action_no_table(struct action *action);

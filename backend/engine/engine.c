@@ -91,20 +91,20 @@ enum submit action_fail(struct action *action, enum status status)
     return call_fail(action->call, status);
 }
 
-bool action_charge(struct action *action, const struct secondary_index *index, uint64_t half_units)
+void action_charge(struct action *action, const struct secondary_index *index,
+                   const struct position *position, uint64_t half_units)
 {
     struct call *call = action->call;
-    struct consumed *consumed = arena_alloc(call->arena, sizeof *consumed);
-    if (consumed == NULL)
-        return false;
-    *consumed = (struct consumed){.table = action->definition->table.name,
-                                  .index = index == NULL ? BYTES_NONE : index->name,
-                                  .is_local = index != NULL && index->is_local,
-                                  .half_units = half_units};
-    call->reply.consumed = consumed;
-    call->reply.consumed_count = 1;
-    capacity_tell(&call->request, &call->reply, call->arena);
-    return true;
+    throughput_consume(action, action->definition, index, position, false, half_units);
+    if (LIKELY(call->request.capacity == CAPACITY_NONE))
+        return;
+    ensure(call->reply.consumed_count < sizeof action->consumed / sizeof action->consumed[0]);
+    call->reply.consumed = action->consumed;
+    action->consumed[call->reply.consumed_count++] =
+        (struct consumed){.table = action->definition->table.name,
+                          .index = index == NULL ? BYTES_NONE : index->name,
+                          .is_local = index != NULL && index->is_local,
+                          .half_units = half_units};
 }
 
 enum submit action_no_table(struct action *action)

@@ -32,6 +32,7 @@ static enum submit get_done(struct action *action)
 {
     struct reply *reply = &action->call->reply;
     const struct request *request = &action->call->request;
+    struct position position = position_of(request);
     struct bytes item = action->reads[0].value;
     const struct path_node *projection = action->call->request.projection_tree;
     reply->body = bytes_given(item) ? item : body_nil;
@@ -42,11 +43,9 @@ static enum submit get_done(struct action *action)
     reply->count = bytes_given(item) ? 1 : 0;
     reply->read_bytes = bytes_given(item) ? item_size(item) : 0;
     reply->commit = action->read.commit;
-    uint64_t units = capacity_of_read(reply->read_bytes, request->is_consistent);
-    struct position position = position_of(request);
-    throughput_consume(action, action->definition, NULL, &position, false, units);
-    if (request->capacity != CAPACITY_NONE && !action_charge(action, NULL, units))
-        return action_fail(action, STATUS_NO_MEMORY);
+    action_charge(action, NULL, &position,
+                  capacity_of_read(reply->read_bytes, request->is_consistent));
+    capacity_tell(request, reply, action->call->arena);
     return SUBMIT_DONE;
 }
 
