@@ -19,7 +19,8 @@ struct index_entry {
     struct item_key key; /* bytes not given: nothing */
     struct bytes value;  /* what is stored: of a local index the whole item, so that a page that
                             shows more than is projected is of one instant, too */
-    size_t size;         /* DynamoDB's, of what is projected */
+    struct bytes shown;  /* what is projected, and charged */
+    size_t size;         /* DynamoDB's, of that */
 };
 
 /* ---- plans ---- */
@@ -115,7 +116,7 @@ static enum status make_entry(const struct secondary_index *index, struct bytes 
                               struct item_key primary, struct arena *arena, struct index_entry *out,
                               struct error *error)
 {
-    *out = (struct index_entry){.value = BYTES_NONE};
+    *out = (struct index_entry){.value = BYTES_NONE, .shown = BYTES_NONE};
     if (!bytes_given(item))
         return STATUS_OK;
     struct error ignored;
@@ -128,13 +129,13 @@ static enum status make_entry(const struct secondary_index *index, struct bytes 
     if (status != STATUS_OK || !bytes_given(out->key.bytes))
         return status;
     if (index->shown == NULL) {
-        out->value = item;
+        out->value = out->shown = item;
         out->size = item_size(item);
         return STATUS_OK;
     }
-    struct bytes shown = show(index, item, arena, &out->size);
-    out->value = index->is_local && bytes_given(shown) ? item : shown;
-    return bytes_given(shown) ? STATUS_OK : STATUS_NO_MEMORY;
+    out->shown = show(index, item, arena, &out->size);
+    out->value = index->is_local && bytes_given(out->shown) ? item : out->shown;
+    return bytes_given(out->shown) ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
 enum status index_entry_of(const struct secondary_index *index, struct bytes item,
@@ -171,7 +172,8 @@ static bool count_entry(struct write_plan *plan, const struct definition *defini
 }
 
 /* Leaves the old place and enters the new one; one write where they are the same, none where
- * nothing that the index holds has changed. */
+ * nothing that the index holds has changed. What a local index holds beyond what it projects is
+ * written, but not charged. */
 static bool move_entry(struct write_plan *plan, const struct definition *definition,
                        const struct secondary_index *index, const struct index_entry *old,
                        const struct index_entry *new, struct arena *arena)
@@ -180,6 +182,8 @@ static bool move_entry(struct write_plan *plan, const struct definition *definit
     bool stays = was_there && is_there && bytes_equal(old->key.bytes, new->key.bytes);
     if (stays && bytes_equal(old->value, new->value))
         return true;
+    if (stays && bytes_equal(old->shown, new->shown))
+        return write_entry(plan, index, new->key, new->value, arena);
     struct partition_change leave = {.was_there = was_there, .old_size = old->size};
     struct partition_change enter = {
         .was_there = stays, .is_there = true, .old_size = old->size, .new_size = new->size};
@@ -393,7 +397,8 @@ static enum submit refuse_items(struct action *action, enum status status)
     return action_fail(action, status);
 }
 
-/* The same keys written, and counters of the same keys. */
+/* The same keys written, and counters of the same keys: an index that is written may be charged or
+ * not. */
 static bool plans_are_alike(const struct write_plan *a, const struct write_plan *b)
 {
     if (a->write_count != b->write_count || a->charged_count != b->charged_count ||
@@ -401,6 +406,9 @@ static bool plans_are_alike(const struct write_plan *a, const struct write_plan 
         return false;
     for (size_t i = 0; i < a->write_count; i++)
         if (!bytes_equal(a->writes[i].key, b->writes[i].key))
+            return false;
+    for (size_t i = 0; i < a->counter_count; i++)
+        if (!bytes_equal(a->counters[i].key, b->counters[i].key))
             return false;
     return true;
 }
