@@ -101,6 +101,7 @@ struct cache_lane {
     /* Parked requests with a deadline, and the one timer for them and for what waits to be freed.
      */
     struct waiting *waiting;
+    uint64_t waiting_due_us; /* the first deadline of those, or earlier; 0: none has one */
     struct task timer;
     uint64_t timer_at_us; /* 0: not armed */
     bool is_closed;

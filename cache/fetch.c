@@ -173,16 +173,24 @@ static void waiting_woken(struct task *task)
     flight_unref(flight);
 }
 
+/* A deadline is among those that wait. */
+static void note_deadline(struct cache_lane *lane, uint64_t deadline_us)
+{
+    if (deadline_us != 0 && (lane->waiting_due_us == 0 || deadline_us < lane->waiting_due_us))
+        lane->waiting_due_us = deadline_us;
+}
+
 uint64_t fetch_deadlines(struct cache_lane *lane, uint64_t now_us)
 {
-    uint64_t next_us = 0;
+    if (lane->waiting != NULL && now_us < lane->waiting_due_us)
+        return lane->waiting_due_us;
+    lane->waiting_due_us = 0;
     struct waiting *due = NULL; /* apart: completing may change the lane's list */
     for (struct waiting *waiting = lane->waiting, *next; waiting != NULL; waiting = next) {
         next = waiting->next;
         uint64_t deadline_us = waiting->call->deadline_us;
         if (deadline_us == 0 || deadline_us > now_us) {
-            if (deadline_us != 0 && (next_us == 0 || deadline_us < next_us))
-                next_us = deadline_us;
+            note_deadline(lane, deadline_us);
             continue;
         }
         mutex_lock(&waiting->shard->lock);
@@ -201,7 +209,7 @@ uint64_t fetch_deadlines(struct cache_lane *lane, uint64_t now_us)
         waiting->call->now_us = now_us;
         waiting_end(waiting, STATUS_TIMEOUT);
     }
-    return next_us;
+    return lane->waiting_due_us;
 }
 
 static enum submit join(struct fetch *fetch, struct flight *flight) REQUIRES(fetch->shard->lock)
@@ -219,6 +227,7 @@ static enum submit join(struct fetch *fetch, struct flight *flight) REQUIRES(fet
     if (waiting->next != NULL)
         waiting->next->prev = waiting;
     fetch->lane->waiting = waiting;
+    note_deadline(fetch->lane, fetch->call->deadline_us);
     count(&fetch->lane->counters.flights_joined, 1);
     return SUBMIT_PENDING;
 }

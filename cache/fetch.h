@@ -34,5 +34,5 @@ const struct rules *fetch_rematch(struct cache_lane *lane, const struct call *ca
                                   const struct entry *probe);
 
 /* The lane's timer ran: requests whose deadline passed get their error. Returns the next deadline
- * of those that wait, 0 if there is none. */
+ * of those that wait, or an earlier time, 0 if there is none. */
 uint64_t fetch_deadlines(struct cache_lane *lane, uint64_t now_us);
