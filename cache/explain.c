@@ -137,8 +137,10 @@ static unsigned policy_of(const struct rules *rules, const struct memory *memory
                           struct bytes stored, struct arena *arena)
 {
     struct rule_fit fit = fit_of(rules, part);
-    if (entry != NULL && rules_number(rules, entry) < CACHE_POLICIES_MAX)
-        return rules_number(rules, entry);
+    /* Read once: another thread may match the entry by later rules meanwhile. */
+    unsigned policy = entry == NULL ? CACHE_POLICIES_MAX : rules_number(rules, entry);
+    if (policy < CACHE_POLICIES_MAX)
+        return policy;
     return tag_policy(entry != NULL ? rules_tag_entry(rules, &fit, memory, entry, arena)
                                     : rules_tag(rules, &fit, stored));
 }

@@ -502,29 +502,30 @@ static struct fetch *fetch_make(struct cache_lane *lane, struct call *call, enum
 }
 
 /* Whose it is as far as its key tells. In a section. */
-static struct rule_fit fit_of(struct cache_lane *lane, const struct call *call)
+static struct rule_fit fit_of(const struct rules *rules, const struct call *call)
 {
     struct rule_subject subject = rule_subject_of(&call->request);
-    return rules_fit(cache_rules(lane->cache), &subject);
+    return rules_fit(rules, &subject);
 }
 
 /* The same. */
-static void set_fit(struct fetch *fetch, const struct rule_fit *fit)
+static void set_fit(struct fetch *fetch, const struct rules *rules, const struct rule_fit *fit)
 {
     fetch->fit = *fit;
-    fetch->miss.policy = tag_policy(rules_tag(cache_rules(fetch->lane->cache), fit, BYTES_NONE));
+    fetch->miss.policy = tag_policy(rules_tag(rules, fit, BYTES_NONE));
 }
 
 enum submit fetch_shared(struct cache_lane *lane, struct call *call, const struct entry *probe,
                          const struct partition_ref *partition, enum fetch_why why)
 {
     enum entry_kind kind = entry_kind(probe);
-    struct rule_fit fit = fit_of(lane, call);
-    if (!rules_may_keep(cache_rules(lane->cache), &fit, kind))
+    const struct rules *rules = cache_rules(lane->cache); /* once: the next have other rules */
+    struct rule_fit fit = fit_of(rules, call);
+    if (!rules_may_keep(rules, &fit, kind))
         return why == FETCH_AGAIN ? SUBMIT_DONE : fetch_alone(lane, call, MISS_OFF);
     struct fetch *fetch = fetch_make(lane, call, VERDICT_MISS, probe);
     if (fetch != NULL)
-        set_fit(fetch, &fit);
+        set_fit(fetch, rules, &fit);
     lane_section_end(lane);
     if (fetch == NULL)
         return call_fail(call, STATUS_NO_MEMORY);
@@ -550,10 +551,11 @@ enum submit fetch_shared(struct cache_lane *lane, struct call *call, const struc
 static enum submit pass_by(struct cache_lane *lane, struct call *call, const struct entry *probe,
                            const struct shadow *shadow, enum miss_reason reason)
 {
-    struct rule_fit fit = fit_of(lane, call);
+    const struct rules *rules = cache_rules(lane->cache);
+    struct rule_fit fit = fit_of(rules, call);
     struct fetch *fetch = fetch_make(lane, call, VERDICT_BYPASS, probe);
     if (fetch != NULL)
-        set_fit(fetch, &fit);
+        set_fit(fetch, rules, &fit);
     lane_section_end(lane);
     bool is_checked = fetch != NULL && call->request.is_consistent;
     if (is_checked)
