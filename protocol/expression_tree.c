@@ -375,6 +375,16 @@ static struct expression *parse_or(struct parser *parser)
     return left;
 }
 
+size_t expression_nodes(const struct expression *expression)
+{
+    if (expression == NULL)
+        return 0;
+    size_t count = 1;
+    for (const struct expression *at = expression->first; at != NULL; at = at->next)
+        count += expression_nodes(at);
+    return count;
+}
+
 enum status condition_parse(struct bytes text, const char *what, struct expression_binding *binding,
                             struct arena *arena, struct expression **out, struct error *error)
 {

@@ -81,6 +81,9 @@ const char *expression_kind_name(enum expression_kind kind);
 /* True for paths, values and size(). */
 bool expression_is_operand(enum expression_kind kind);
 
+/* How many nodes it has, operands and all; 0 of NULL. */
+size_t expression_nodes(const struct expression *expression);
+
 /* Parses a condition.
  * what   "KeyConditionExpression", "FilterExpression", ...; begins the texts of errors
  * out    arena memory; views of `text` and of the binding

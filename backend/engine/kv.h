@@ -41,6 +41,7 @@ struct kv_read {
     bool is_patient; /* and that lets others go first, again and again */
     kv_visit_fn visit;
     uint32_t records_max; /* a hint: visit ends the read after at most so many; 0: unknown */
+    uint32_t weight; /* a hint: so many plain records are as much work to visit as one; 0: one */
 
     struct arena *arena;
     uint64_t deadline_us;

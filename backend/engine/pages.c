@@ -21,6 +21,7 @@ enum {
     MSGPACK_UINT_8 = 0xcc,
     MSGPACK_UINT_16 = 0xcd,
     MSGPACK_UINT_32 = 0xce,
+    NODES_OF_A_RECORD = 10, /* of a filter: as much work as reading a record */
 };
 
 static struct action *action_of(const struct kv_read *read)
@@ -332,6 +333,7 @@ static enum submit read_page(struct action *action, bool (*place)(struct action 
     action->page.size = HEADS_MAX;
     action->read.visit = page_visit;
     action->read.records_max = action->call->request.limit;
+    action->read.weight = 1 + (uint32_t)expression_nodes(request->filter_tree) / NODES_OF_A_RECORD;
     action->read_done = page_done;
     return action_read(action);
 }

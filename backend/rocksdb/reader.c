@@ -7,12 +7,14 @@
 
 /* On the lane's thread a read looks only where no I/O is needed. What is not there ("Incomplete")
  * goes to the reader threads, all of one loop turn together; a range stops after a slice and goes
- * on in the next turn, and after some slices goes to a reader thread too. The slice is bounded by
- * bytes and records, about 200 us of work, because the store does not read the clock. */
+ * on in the next turn, and after some slices goes to a reader thread too, at once before a record
+ * that is heavy by itself. The slice is bounded by bytes and records, and what each is worth: about
+ * 200 us of work, because the store does not read the clock. */
 enum {
     SLICE_BYTES = 64 << 10,
     SLICE_RECORDS = 256,
     SLICES_MAX = 4,
+    HEAVY_BYTES = 1 << 20, /* of a record, as many times as it weighs */
     WALKS_MAX =
         32, /* ranges begun and not over, a lane: each holds a snapshot and part of a page */
     LAST_KEY_CAPACITY = 256,
@@ -217,7 +219,12 @@ static void iterator_place(struct store *store, struct kv_read *read)
         iterator_step(view->iterator, is_backward);
 }
 
-enum walked { WALKED_ALL, WALKED_SLICE, WALKED_INCOMPLETE };
+enum walked { WALKED_ALL, WALKED_SLICE, WALKED_INCOMPLETE, WALKED_HEAVY };
+
+static size_t weight_of(const struct kv_read *read)
+{
+    return read->weight != 0 ? read->weight : 1;
+}
 
 static enum walked walk_end(struct store *store, struct kv_read *read)
 {
@@ -231,9 +238,10 @@ static enum walked walk_end(struct store *store, struct kv_read *read)
     return WALKED_ALL;
 }
 
-/* Visits records until the range, the visitor's patience or `records_max` and `bytes_max` end. */
+/* Visits records until the range, the visitor's patience or `records_max` and `bytes_max` end, or
+ * one has more than `heavy_bytes`. */
 static enum walked walk(struct store *store, struct kv_read *read, size_t records_max,
-                        size_t bytes_max)
+                        size_t bytes_max, size_t heavy_bytes)
 {
     struct view *view = read_view(read);
     size_t records = 0, bytes = 0;
@@ -246,6 +254,10 @@ static enum walked walk(struct store *store, struct kv_read *read, size_t record
         struct bytes key = iterator_key(view->iterator);
         struct bytes value;
         value.data = (const uint8_t *)rocksdb_iter_value(view->iterator, &value.size);
+        if (value.size > heavy_bytes) {
+            walked = WALKED_HEAVY;
+            break;
+        }
         records++;
         bytes += key.size + value.size;
         bool wants_more = read->visit(read, key, value);
@@ -288,7 +300,7 @@ static void read_range_fully(struct store *store, struct pin *pin, struct kv_rea
         return;
     iterator_place(store, read);
     size_t records_max = read->is_patient ? PATIENT_RECORDS : SIZE_MAX;
-    while (walk(store, read, records_max, SIZE_MAX) == WALKED_SLICE)
+    while (walk(store, read, records_max, SIZE_MAX, SIZE_MAX) == WALKED_SLICE)
         give_way(store, pin);
 }
 
@@ -495,13 +507,15 @@ static bool range_slice(struct store_lane *lane, struct kv_read *read)
 {
     struct store *store = lane->store;
     struct view *view = read_view(read);
-    enum walked walked = walk(store, read, SLICE_RECORDS, SLICE_BYTES);
+    size_t weight = weight_of(read);
+    size_t records_max = weight < SLICE_RECORDS ? SLICE_RECORDS / weight : 1;
+    enum walked walked = walk(store, read, records_max, SLICE_BYTES / weight, HEAVY_BYTES / weight);
     if (walked == WALKED_ALL) {
         count(&store->reads.cached, 1);
         view_close(store, read);
         return true;
     }
-    if (walked == WALKED_INCOMPLETE || ++view->slices == SLICES_MAX) {
+    if (walked != WALKED_SLICE || ++view->slices == SLICES_MAX) {
         count(walked == WALKED_INCOMPLETE ? &store->reads.incomplete : &store->reads.large, 1);
         hand_over(lane, read);
         return false;

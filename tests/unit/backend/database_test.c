@@ -437,6 +437,60 @@ static void reopening_and_the_reads_that_it_waits_for_do_not_wait_for_each_other
     store_tear_down(&store);
 }
 
+/* ---- how much is visited before others have their turn ---- */
+
+static size_t visited_at_once(struct store_under_test *store, uint32_t weight)
+{
+    struct waiting_read range = {.read = {.low = bytes_text("k"),
+                                          .high = bytes_text("l"),
+                                          .visit = waiting_visit,
+                                          .weight = weight}};
+    begin_read(store, &range);
+    size_t visited = range.visited;
+    assert_true(lane_loop_run_until(&store->loop, &range.is_complete));
+    assert_int_equal(range.read.status, STATUS_OK);
+    assert_int_equal(range.visited, RANGE_RECORDS);
+    return visited;
+}
+
+static void what_is_more_work_is_visited_in_smaller_slices(void **state)
+{
+    (void)state;
+    struct store_under_test store;
+    store_set_up(&store, "memory:", SYNC_NONE, NULL, NULL);
+    put_range(&store);
+    assert_int_equal(visited_at_once(&store, 0), 256);
+    assert_int_equal(visited_at_once(&store, 1), 256);
+    assert_int_equal(visited_at_once(&store, 8), 32);
+    assert_int_equal(visited_at_once(&store, 1000), 1);
+    store_tear_down(&store);
+}
+
+static void a_record_that_is_too_much_work_is_left_to_a_reader_thread(void **state)
+{
+    (void)state;
+    static char value[20001];
+    struct store_under_test store;
+    store_set_up(&store, "memory:", SYNC_NONE, NULL, NULL);
+    struct store *opened = (struct store *)store.kv;
+    memset(value, 'v', sizeof value - 1);
+    assert_int_equal(store_put(&store, "k1", "small"), KV_DONE);
+    assert_int_equal(store_put(&store, "k2", value), KV_DONE);
+    for (uint32_t weight = 50; weight <= 60; weight += 10) { /* a record of 20 KB is too much */
+        struct waiting_read range = {.read = {.low = bytes_text("k"),
+                                              .high = bytes_text("l"),
+                                              .visit = waiting_visit,
+                                              .weight = weight}};
+        begin_read(&store, &range);
+        bool is_heavy = weight == 60;
+        assert_int_equal(range.visited, is_heavy ? 1 : 2);
+        assert_true(lane_loop_run_until(&store.loop, &range.is_complete));
+        assert_int_equal(range.visited, 2);
+        assert_int_equal(atomic_load(&opened->reads.large), is_heavy);
+    }
+    store_tear_down(&store);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "fill-the-disk") == 0) {
@@ -462,6 +516,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(
             a_full_disk_stops_writes_only_and_they_come_back_by_themselves, set_up, tear_down),
         cmocka_unit_test(reopening_and_the_reads_that_it_waits_for_do_not_wait_for_each_other),
+        cmocka_unit_test(what_is_more_work_is_visited_in_smaller_slices),
+        cmocka_unit_test(a_record_that_is_too_much_work_is_left_to_a_reader_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
