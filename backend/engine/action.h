@@ -275,6 +275,8 @@ enum submit totals_read(struct action *action, step_fn done);
 
 /* True when an earlier request with the token has an answer for this one: OK, or a mismatch. */
 bool once_was_done(const struct action *action, enum status *status);
+/* The reply of a transaction that has been already: it reads its items. */
+enum submit transact_repeated(struct action *action);
 /* The reply of a transaction that cannot be: of what its items say, or of their size (OK). */
 enum submit transact_refused(struct action *action, enum status status);
 

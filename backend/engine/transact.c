@@ -46,6 +46,40 @@ static struct bytes take_buffer(struct buffer *buffer, bool is_whole, struct are
     return taken;
 }
 
+/* What each part is, once all are bound. */
+static void place_parts(struct action *action)
+{
+    struct request *request = &action->call->request;
+    for (size_t i = 0; i < request->part_count; i++) {
+        struct request *part = &request->parts[i];
+        action->items[i] =
+            (struct item_write){.request = part,
+                                .definition = catalog_find(action->lane->catalog, part->table_name),
+                                .token = action->token,
+                                .hash = hash_partition(item_key_partition(part->item_key))};
+    }
+}
+
+/* Charges a consistent read of each item, twice. False without memory. */
+static bool charge_reads(struct action *action)
+{
+    struct call *call = action->call;
+    struct consumed *consumed = arena_alloc(call->arena, action->item_count * sizeof *consumed);
+    for (size_t i = 0; consumed != NULL && i < action->item_count; i++) {
+        const struct item_write *one = &action->items[i];
+        struct position position = {.hash = one->hash, .key = one->request->item_key.bytes};
+        struct bytes item = action->item_reads[i].value;
+        consumed[i] = (struct consumed){
+            .table = one->request->table->name,
+            .half_units = 2 * capacity_of_read(bytes_given(item) ? item_size(item) : 0, true)};
+        throughput_consume(action, one->definition, NULL, &position, false, consumed[i].half_units);
+    }
+    call->reply.consumed = consumed;
+    call->reply.consumed_count = consumed == NULL ? 0 : action->item_count;
+    capacity_tell(&call->request, &call->reply, call->arena);
+    return consumed != NULL;
+}
+
 /* ---- why a transaction did not happen ---- */
 
 /* DynamoDB's codes: API reference, TransactWriteItems, "Errors". */
@@ -215,23 +249,6 @@ static bool tell_seen(struct action *action)
     return true;
 }
 
-static bool charge_reads(struct action *action)
-{
-    struct call *call = action->call;
-    size_t count = call->request.part_count;
-    struct consumed *consumed = arena_alloc(call->arena, count * sizeof *consumed);
-    for (size_t i = 0; consumed != NULL && i < count; i++) {
-        struct bytes item = action->item_reads[i].value;
-        consumed[i] = (struct consumed){
-            .table = call->request.parts[i].table->name,
-            .half_units = 2 * capacity_of_read(bytes_given(item) ? item_size(item) : 0, true)};
-    }
-    call->reply.consumed = consumed;
-    call->reply.consumed_count = consumed == NULL ? 0 : count;
-    capacity_tell(&call->request, &call->reply, call->arena);
-    return consumed != NULL;
-}
-
 static enum submit transact_get_done(struct action *action)
 {
     struct call *call = action->call;
@@ -246,9 +263,7 @@ static enum submit transact_get_done(struct action *action)
         return action_fail(action, refuse_size(&reply->error));
     reply->commit = action->read.commit;
     reply->body = take_buffer(&body, append_items(action, &body), call->arena);
-    if (call->request.capacity != CAPACITY_NONE && !charge_reads(action))
-        return action_fail(action, STATUS_NO_MEMORY);
-    if (!bytes_given(reply->body) || !tell_seen(action))
+    if (!charge_reads(action) || !bytes_given(reply->body) || !tell_seen(action))
         return action_fail(action, STATUS_NO_MEMORY);
     return SUBMIT_DONE;
 }
@@ -262,9 +277,9 @@ static bool place_reads(struct action *action)
         return false;
     for (size_t i = 0; i < request->part_count; i++) {
         const struct request *part = &request->parts[i];
-        uint64_t hash = hash_partition(item_key_partition(part->item_key));
-        action->item_reads[i] = (struct kv_record){
-            .key = record_item_key(part->table->id, hash, part->item_key.bytes, arena)};
+        action->item_reads[i] =
+            (struct kv_record){.key = record_item_key(part->table->id, action->items[i].hash,
+                                                      part->item_key.bytes, arena)};
         if (!bytes_given(action->item_reads[i].key))
             return false;
     }
@@ -277,6 +292,7 @@ enum submit transact_get_begin(struct action *action)
 {
     if (check_parts(action) == SUBMIT_DONE)
         return SUBMIT_DONE;
+    place_parts(action);
     if (!place_reads(action))
         return action_fail(action, STATUS_NO_MEMORY);
     action->read_done = transact_get_done;
@@ -390,6 +406,15 @@ static enum submit transact_write_done(struct action *action)
     return SUBMIT_DONE;
 }
 
+/* Charged by the items as they are now, for nobody remembers what the first call has seen. Source:
+ * API reference, TransactWriteItems, ClientRequestToken: "read capacity units consumed in reading
+ * the item". */
+enum submit transact_repeated(struct action *action)
+{
+    action->call->reply.body = body_nil;
+    return charge_reads(action) ? SUBMIT_DONE : action_fail(action, STATUS_NO_MEMORY);
+}
+
 enum submit transact_refused(struct action *action, enum status status)
 {
     if (status == STATUS_OK && action->new_bytes > TRANSACT_BYTES_MAX)
@@ -399,7 +424,6 @@ enum submit transact_refused(struct action *action, enum status status)
 
 enum submit transact_write_begin(struct action *action)
 {
-    struct request *request = &action->call->request;
     if (check_parts(action) == SUBMIT_DONE)
         return SUBMIT_DONE;
     enum status status = place_token(action);
@@ -407,10 +431,6 @@ enum submit transact_write_begin(struct action *action)
         status = STATUS_NO_MEMORY;
     if (status != STATUS_OK)
         return action_fail(action, status);
-    for (size_t i = 0; i < request->part_count; i++)
-        action->items[i] = (struct item_write){
-            .request = &request->parts[i],
-            .definition = catalog_find(action->lane->catalog, request->parts[i].table_name),
-            .token = action->token};
+    place_parts(action);
     return write_items(action, transact_write_done);
 }

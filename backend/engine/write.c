@@ -299,6 +299,20 @@ static enum status plan_item(struct item_write *write, struct bytes old, size_t 
                                                                          : STATUS_NO_MEMORY;
 }
 
+/* A write that changes nothing. */
+static enum status plan_check(struct item_write *write, struct bytes old, struct write_plan *plan,
+                              struct arena *arena)
+{
+    size_t size = bytes_given(old) ? item_size(old) : 0;
+    struct partition_change change = {.was_there = bytes_given(old),
+                                      .is_there = bytes_given(old),
+                                      .old_size = size,
+                                      .new_size = size};
+    struct position position = {.hash = write->hash, .key = write->request->item_key.bytes};
+    return plan_count(plan, write->definition, NULL, &position, &change, arena) ? STATUS_OK
+                                                                                : STATUS_NO_MEMORY;
+}
+
 static enum status fail_condition(struct item_write *write, struct bytes old, struct arena *arena)
 {
     if (write->request->wants_failed && bytes_given(old)) {
@@ -326,7 +340,7 @@ static enum status compute(struct item_write *write, struct write_plan *plan, in
     if (!condition_holds(write->request->condition_tree, old))
         return fail_condition(write, old, arena);
     if (write->request->operation == OPERATION_CONDITION_CHECK)
-        return STATUS_OK;
+        return plan_check(write, old, plan, arena);
     enum status status = compute_item(write, old, &size, arena, error);
     if (status == STATUS_OK)
         status = plan_item(write, old, size, plan, arena);
@@ -504,15 +518,21 @@ static const struct charged *find_exhausted(struct action *action)
     return NULL;
 }
 
-/* A transaction writes everything twice. */
+/* A transaction writes everything twice, but what follows later: its changes come to global indexes
+ * when it is complete. Source: developer guide, "DynamoDB transactions: How it works". */
+static uint64_t times_written(const struct action *action, const struct charged *charged)
+{
+    bool is_transaction = action->call->request.operation == OPERATION_TRANSACT_WRITE_ITEMS;
+    return is_transaction && (charged->index == NULL || charged->index->is_local) ? 2 : 1;
+}
+
 static void tell_capacity(struct action *action)
 {
     struct call *call = action->call;
     struct write_plan *plan = &action->plan;
-    bool is_transaction = call->request.operation == OPERATION_TRANSACT_WRITE_ITEMS;
     for (size_t i = 0; i < plan->charged_count; i++) {
         const struct charged *charged = &plan->charged[i];
-        plan->consumed[i].half_units *= is_transaction ? 2 : 1;
+        plan->consumed[i].half_units *= times_written(action, charged);
         throughput_consume(action, charged->definition, charged->index, &charged->position, true,
                            plan->consumed[i].half_units);
     }
@@ -571,10 +591,8 @@ static enum submit items_read(struct action *action)
 {
     struct reply *reply = &action->call->reply;
     enum status status;
-    if (once_was_done(action, &status)) {
-        reply->body = body_nil;
-        return status == STATUS_OK ? SUBMIT_DONE : action_fail(action, status);
-    }
+    if (once_was_done(action, &status))
+        return status == STATUS_OK ? transact_repeated(action) : action_fail(action, status);
     const struct kv_record *outdated = find_outdated(action);
     if (outdated != NULL) {
         action->definition = find_definition(action, outdated);
