@@ -272,9 +272,9 @@ static enum submit page_miss(struct fetch *fetch, const struct partition_ref *pa
     REQUIRES(fetch->shard->lock)
 {
     struct shard *shard = fetch->shard;
-    bool has_pending = *stripe_of_partition(&shard->stripes, partition->hash) != 0 ||
-                       shard->stripes.pending_all != 0 ||
-                       cache_is_quiet(fetch->lane->cache, fetch->call->now_us);
+    bool has_pending = *stripe_of_partition(&shard->stripes, partition->hash) != 0;
+    bool is_shut =
+        shard->stripes.pending_all != 0 || cache_is_quiet(fetch->lane->cache, fetch->call->now_us);
     struct node *node = node_find(&shard->nodes, partition);
     if (node == NULL)
         node = node_make(&shard->nodes, partition, has_pending);
@@ -284,8 +284,6 @@ static enum submit page_miss(struct fetch *fetch, const struct partition_ref *pa
     }
     fetch->loading.interval = fetch->call->request.range.interval;
     node_load_begin(node, &fetch->loading, has_pending);
-    bool is_shut =
-        shard->stripes.pending_all != 0 || cache_is_quiet(fetch->lane->cache, fetch->call->now_us);
     fetch->loading.is_dirty = fetch->loading.is_dirty || is_shut;
     enum submit submit = join_or_lead(fetch, !fetch->loading.is_dirty);
     fetch->loading.flight = fetch->flight;

@@ -19,14 +19,15 @@ struct raised {
     const struct touched *touched; /* at the end: what is told of it; NULL: nothing */
     uint32_t table_id;
     bool is_all, is_index;
-    bool is_late; /* never announced: its image may be older than another write's */
     struct item_key key;
     const struct entry *probe;
     struct place places[PLACES];
     uint32_t ver; /* of the item's stripe after the latest intent */
     enum shard_reason reason;
     struct dropped dropped;
-    bool is_fitted; /* its definition was there, so `fit` says whose it is */
+    /* Announced, and its definition was there: `fit` says whose it is. An image that was not may be
+     * older than another write's, and is not kept. */
+    bool is_fitted;
     struct rule_fit fit;
 };
 
@@ -374,8 +375,8 @@ static struct entry *image_entry(struct write *write, const struct raised *raise
     const struct call *call = write->call;
     struct cache *cache = write->lane->cache;
     const struct touched *touched = raised->touched;
-    if (call->reply.status != STATUS_OK || !raised->is_fitted || raised->is_late ||
-        touched == NULL || !touched->is_image_known || cache_is_quiet(cache, call->now_us))
+    if (call->reply.status != STATUS_OK || !raised->is_fitted || touched == NULL ||
+        !touched->is_image_known || cache_is_quiet(cache, call->now_us))
         return NULL;
     reclaim_begin(write->lane->reclaimer);
     const struct rules *rules = cache_rules(cache);
@@ -413,10 +414,8 @@ static void intent_late(struct write *write)
         if (raised_find(write, &call->reply.touched[i]) != NULL)
             continue;
         struct raised *raised = raised_make(write, &call->reply.touched[i]);
-        if (raised == NULL)
-            continue;
-        raised->is_late = true;
-        intent(write->lane, raised, true);
+        if (raised != NULL)
+            intent(write->lane, raised, true);
     }
 }
 

@@ -5,7 +5,7 @@ import sys
 from collections import deque
 surprises=[]
 # node: None or (page value or None, loading flight id or None, known pending writes, blind)
-def run(expect,name,nw,readers,rule='blind',intent=True,join_dirty=False,evict=1):
+def run(expect,name,nw,readers,rule='blind',intent=True,join_dirty=False,done=True,evict=1):
     init=(None,frozenset(),0,0,0,(0,)*nw,(0,)*nw,tuple((0,0,0,None) for _ in readers),(),evict)
     names=('node','pend','store','acked','seen','W','V','R','F','ev')
     prev={init:None};q=deque([init]);bad={}
@@ -32,7 +32,7 @@ def run(expect,name,nw,readers,rule='blind',intent=True,join_dirty=False,evict=1
                 n,f=touch(lambda s:s|{i}); add(f"w{i+1} intent",node=n,F=f,pend=pend|{i},W=w(1))
             elif W[i]==1: add(f"w{i+1} commits {store+1}",store=store+1,W=w(2),V=V[:i]+(store+1,)+V[i+1:])
             elif W[i]==2:
-                n,f=touch(lambda s:s-{i}); add(f"w{i+1} done, ack",node=n,F=f,pend=pend-{i},acked=max(acked,V[i]),W=w(3))
+                n,f=touch(lambda s:s-{i}) if done else (node and node[:2]+(node[2]-{i},node[3]),F); add(f"w{i+1} done, ack",node=n,F=f,pend=pend-{i},acked=max(acked,V[i]),W=w(3))
         for j,(pc,fa,fs,fl) in enumerate(R):
             r=lambda x:R[:j]+(x,)+R[j+1:]
             if pc: continue
@@ -73,4 +73,5 @@ run('P2',"intent, a new node does not know of pending writes",1,rd,rule='stripe 
 run('P2',"intent, only the page that made the node is dirty",1,rd4,rule='first page only')
 run('P1,P2',"intent, stripe pending, but dirty pages joined",1,rd,join_dirty=True)
 run('',"the rules, 1 writer",1,rd4); run('',"the rules, 2 writers",2,rd4); run('',"the rules, 2 writers 3 gets",2,['get']*3)
+run('',"done does not touch: a second guard, 2 writers",2,rd,done=False); run('P1,P2',"done does not touch, no intent",1,rd,intent=False,done=False)
 sys.exit(1 if surprises else 0)

@@ -434,6 +434,8 @@ static void backend_answers(void)
     at++;
     scenario.words[3][strcspn(table, ":")] = '\0';
     forget_expected(held->call);
+    if (is_word(at + 1, "late"))
+        fake_call_touch(held);
     if (is_word(at, "page"))
         answer_page(held, table, at);
     else if (is_word(at, "error"))
@@ -488,6 +490,24 @@ static void run_time(void)
     for (size_t i = 0; i < scenario.client_count; i++)
         lane_loop_advance(&scenario.clients[i].session.loop, step_us);
     settle();
+}
+
+/* "1024 users 7": so many puts of it, of which nobody learns what became. */
+static void run_unknown(void)
+{
+    struct client *client = client_named("unknown");
+    const struct table *table = table_of(word(2));
+    struct bytes item = item_of(word(2), word(3));
+    for (uint64_t left = number_at(1); left > 0; left--) {
+        session_call_init(&client->call, OPERATION_PUT_ITEM, (const char *)table->name.data);
+        client->call.call.request.item = item;
+        session_submit(&client->session, &client->call);
+        struct fake_call *held = fake_backend_find(scenario.fake, OPERATION_PUT_ITEM, word(2),
+                                                   key_of(word(2), word(3)).bytes);
+        fake_call_announce(held);
+        fake_call_answer(&held, STATUS_OUTCOME_UNKNOWN, BYTES_NONE, false, scenario.now_us);
+        session_call_deinit(&client->call);
+    }
 }
 
 static bool set_time(size_t at, const char *name, uint32_t *ms)
@@ -640,6 +660,8 @@ static void run_line(void)
         run_backend();
     else if (is_word(0, "time"))
         run_time();
+    else if (is_word(0, "unknown"))
+        run_unknown();
     else if (is_word(0, "housekeeping"))
         keep_house();
     else if (is_word(0, "cache"))

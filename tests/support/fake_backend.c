@@ -144,7 +144,7 @@ struct fake_call *fake_backend_find(struct fake_backend *fake, enum operation op
     return NULL;
 }
 
-static struct touched *touch(struct fake_call *held)
+static struct touched *touch_more(struct fake_call *held)
 {
     struct reply *reply = &held->call->reply;
     size_t size = sizeof(struct touched);
@@ -158,21 +158,25 @@ static struct touched *touch(struct fake_call *held)
     return touched;
 }
 
-void fake_call_announce(struct fake_call *held)
+void fake_call_touch(struct fake_call *held)
 {
     const struct request *request = &held->call->request;
-    if (!held->is_announced) {
-        struct touched *touched = touch(held);
-        touched->key = request->item_key;
-        touched->is_all = request->operation == OPERATION_DELETE_TABLE;
-    }
+    struct touched *touched = touch_more(held);
+    touched->key = request->item_key;
+    touched->is_all = request->operation == OPERATION_DELETE_TABLE;
+}
+
+void fake_call_announce(struct fake_call *held)
+{
+    if (!held->is_announced)
+        fake_call_touch(held);
     held->is_announced = true;
     held->lane->env.intent(held->lane->env.intent_arg, held->call);
 }
 
 void fake_call_announce_also(struct fake_call *held, struct item_key key)
 {
-    touch(held)->key = key;
+    touch_more(held)->key = key;
     fake_call_announce(held);
 }
 

@@ -37,6 +37,8 @@ void fake_backend_table(struct fake_backend *fake, uint32_t id, const char *name
 struct fake_call *fake_backend_find(struct fake_backend *fake, enum operation operation,
                                     const char *table, struct bytes key);
 
+/* Tells what the write touches, its key or the whole table, but announces nothing. */
+void fake_call_touch(struct fake_call *held);
 /* Announces what the write touches: its key, or the whole table. Can be called again. */
 void fake_call_announce(struct fake_call *held);
 /* The same for any key of its table, as a transaction would. */
