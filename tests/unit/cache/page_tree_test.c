@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-enum { PAGES = 3000, KEYS = 1000 };
+enum { PAGES = 3000, KEYS = 1000, MANY = 10000, WIDE = 20 };
 
 static struct memory memory;
 static struct page_tree tree;
@@ -28,13 +28,21 @@ static struct bytes key_text(char out[8], uint32_t number)
     return bytes_of(out, (size_t)snprintf(out, 8, "%04u", number % 10000));
 }
 
+/* Of no pattern, as hashes are: the tree's shape hangs on it. */
+static uint32_t hash_of(uint32_t id)
+{
+    uint32_t hash = (id + 1) * 2654435761u;
+    hash = (hash ^ hash >> 15) * 2246822519u;
+    return hash ^ hash >> 13;
+}
+
 /* high 0: no end */
 static struct entry *make_page(uint32_t id, uint32_t low, uint32_t high)
 {
     static _Alignas(struct entry) uint8_t room[ENTRY_HEADER + 16];
     struct entry *probe = (struct entry *)room;
     char texts[2][8];
-    probe->hash = id * 2654435761u;
+    probe->hash = hash_of(id);
     probe->key_size = ENTRY_KEY_PREFIX + sizeof id;
     memcpy(entry_key_begin(probe->key, ENTRY_PAGE, 3), &id, sizeof id);
     struct entry_source source = {
@@ -64,7 +72,17 @@ static int close_tree(void **state)
 static struct {
     struct entry *page; /* NULL: not in the tree */
     uint32_t slot;
-} pages[PAGES];
+} pages[MANY + WIDE];
+
+/* Whoever looks at a place of the tree asks for its page's interval; the linker leads it here. */
+static uint64_t looks;
+struct key_interval __real_page_interval(const struct entry *page);
+struct key_interval __wrap_page_interval(const struct entry *page);
+struct key_interval __wrap_page_interval(const struct entry *page)
+{
+    looks++;
+    return __real_page_interval(page);
+}
 
 static size_t count_holding(struct bytes key)
 {
@@ -140,6 +158,49 @@ static void exactly_the_pages_whose_interval_holds_a_key_are_found(void **state)
     assert_null(page_tree_find(&tree, &memory, BYTES_LITERAL("0500")));
 }
 
+/* Pages of one key each, and in their midst some that hold many. */
+static void add_many(void)
+{
+    for (uint32_t i = 0; i < MANY; i++)
+        pages[i].page = make_page(i, i, (i + 1) % MANY);
+    for (uint32_t i = 0; i < WIDE; i++)
+        pages[MANY + i].page = make_page(MANY + i, MANY / 2 - 10 * i, MANY / 2 + 10 * i + 1);
+    for (size_t i = 0; i < MANY + WIDE; i++)
+        assert_true(page_tree_add(&tree, &memory, pages[i].page, &pages[i].slot));
+}
+
+/* The depth is about 2 ln 10,000 = 18 on average; what is taken out is also turned down, and who
+ * ends last found anew above. */
+static void a_write_beside_ten_thousand_pages_looks_at_few(void **state)
+{
+    (void)state;
+    enum { FIND_MAX = 100, TAKE_OUT_MAX = 300 };
+    char text[8];
+    add_many();
+    for (uint32_t key = MANY / 2 - 1; key < MANY; key += 97) {
+        struct bytes sort = key_text(text, key);
+        uint32_t victims = 0;
+        struct entry *page;
+        looks = 0;
+        uint32_t expected = page_tree_count(&tree, &memory, sort, BYTES_NONE);
+        assert_in_range(expected, 1, WIDE);
+        assert_in_range(looks, 1, FIND_MAX * (1 + expected));
+        looks = 0;
+        while ((page = page_tree_find(&tree, &memory, sort)) != NULL) {
+            assert_in_range(looks, 1, FIND_MAX);
+            take_out(place_of(page));
+            assert_in_range(looks, 1, TAKE_OUT_MAX);
+            looks = 0;
+            victims++;
+        }
+        assert_in_range(looks, 1, FIND_MAX);
+        assert_int_equal(victims, expected);
+    }
+    for (size_t i = 0; i < MANY + WIDE; i++)
+        if (pages[i].page != NULL)
+            take_out(i);
+}
+
 static void a_page_that_moves_stays_where_it_is_found(void **state)
 {
     (void)state;
@@ -184,6 +245,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(exactly_the_pages_whose_interval_holds_a_key_are_found,
                                         open_tree, close_tree),
+        cmocka_unit_test_setup_teardown(a_write_beside_ten_thousand_pages_looks_at_few, open_tree,
+                                        close_tree),
         cmocka_unit_test_setup_teardown(a_page_that_moves_stays_where_it_is_found, open_tree,
                                         close_tree),
         cmocka_unit_test_setup_teardown(places_are_used_again_and_what_they_take_is_counted,
