@@ -284,6 +284,29 @@ static void full_cache_knows_what_it_evicted_lately(void **state)
     rig_close(&rig);
 }
 
+/* That keys do not exist is found out again and again, at nobody's cost but the guesser's. */
+static void hot_items_survive_a_flood_of_guessed_keys(void **state)
+{
+    (void)state;
+    enum { WARM = 5600, GUESSES = 200000, BETWEEN = 10 };
+    struct rig rig;
+    rig_open(&rig, 2 << 20);
+    for (int round = 0; round < 3; round++)
+        for (uint64_t i = 0; i < WARM; i++)
+            (void)rig_get(&rig, i, body_of(200));
+    unsigned hits = 0;
+    for (uint64_t i = 0; i < GUESSES; i++) {
+        assert_int_equal(rig_get(&rig, 1000000 + i, BYTES_NONE), VERDICT_MISS);
+        if (i % BETWEEN == 0)
+            hits += rig_get(&rig, i / BETWEEN % WARM, body_of(200)) == VERDICT_HIT;
+        if (i % 1000 == 0)
+            rig_keep_house(&rig);
+    }
+    assert_int_equal(hits, GUESSES / BETWEEN);
+    assert_true(memory_figure(&rig.cache->totals.negative_bytes) <= (2 << 20) / 10);
+    rig_close(&rig);
+}
+
 static void memory_follows_the_sizes_that_are_asked_for(void **state)
 {
     (void)state;
@@ -660,6 +683,7 @@ int main(void)
         cmocka_unit_test(budget_is_never_exceeded),
         cmocka_unit_test(full_cache_takes_new_items),
         cmocka_unit_test(full_cache_knows_what_it_evicted_lately),
+        cmocka_unit_test(hot_items_survive_a_flood_of_guessed_keys),
         cmocka_unit_test(memory_follows_the_sizes_that_are_asked_for),
         cmocka_unit_test(one_giant_after_many_small_ones_is_kept),
         cmocka_unit_test(many_small_ones_after_giants_are_kept),
