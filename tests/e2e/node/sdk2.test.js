@@ -3,11 +3,17 @@
 const assert = require("node:assert/strict");
 const test = require("node:test");
 const AWS = require("aws-sdk");
+const patterns = require("./patterns.js");
 const { definition, range, refused, settings, stage } = require("./stage.js");
 
-const shared = stage((url) => {
+const shared = stage(async (url) => {
     const service = new AWS.DynamoDB({ ...settings, endpoint: url, maxRetries: 0 });
-    return { service, documents: new AWS.DynamoDB.DocumentClient({ service }) };
+    const documents = new AWS.DynamoDB.DocumentClient({ service });
+    await service.createTable(patterns.table("World")).promise();
+    const items = Object.entries(patterns.all).flatMap(([kind, rows]) => rows.map((row) => ({ ...patterns.keysOf(kind, row), ...row })));
+    for (let begin = 0; begin < items.length; begin += 25)
+        await documents.batchWrite({ RequestItems: { World: items.slice(begin, begin + 25).map((Item) => ({ PutRequest: { Item } })) } }).promise();
+    return { service, documents };
 });
 
 // What a call of either client gives: call("put", parameters) of DocumentClient, call("createTable", ..) of the other.
@@ -117,4 +123,61 @@ test("transactions are all or nothing; batches of 100; conditions fail by name",
     const failed = await refused("ConditionalCheckFailedException", call("delete", {
         TableName, Key: { account: "a1" }, ConditionExpression: "balance = :z", ExpressionAttributeValues: { ":z": 0 } }));
     assert.equal(failed.requestId.length, 16);
+});
+
+// One attribute of what the world of patterns.json answers.
+async function query(attribute, KeyConditionExpression, values, more) {
+    const { Items } = await call("query", { TableName: "World", KeyConditionExpression, ExpressionAttributeValues: values, ...more });
+    return Items.map((item) => item[attribute]);
+}
+const [gsi1, gsi2] = [{ IndexName: "GSI1" }, { IndexName: "GSI2" }];
+const part = "PK = :p AND begins_with(SK, :s)";
+const orders = (more) => query("total", part, { ":p": "acme#C#ann", ":s": "O#" }, more);
+const stores = (place) => query("store", "GSI1PK = :p AND begins_with(GSI1SK, :s)", { ":p": "acme#S", ":s": place }, gsi1);
+const wishing = (product) => query("customer", "GSI1PK = :p", { ":p": `acme#W#${product}` }, gsi1);
+const customers = (tenant, attribute) => query(attribute, "GSI1PK = :p", { ":p": `${tenant}#C` }, gsi1);
+const open = (tenant) => query("total", "GSI2PK = :p", { ":p": `${tenant}#open` }, gsi2);
+const shard = (n) => query("n", "PK = :p", { ":p": `acme#E#2026-03-05#${n}` });
+const document = (SK) => ({ TableName: "World", Key: { PK: "acme#D#plan", SK } });
+
+patterns.ask({
+    "item collection: a customer, the orders and the wishes": async () => {
+        const { Items } = await call("query", { TableName: "World", KeyConditionExpression: "PK = :p", ExpressionAttributeValues: { ":p": "acme#C#ann" } });
+        const kind = (name) => Items.map((item) => item[name]).filter((value) => value !== undefined);
+        return { customers: kind("name"), orders: kind("total"), wishes: kind("product") };
+    },
+    "one-to-many: a customer's orders": () => orders(),
+    "begins_with: a customer's orders of February": () => query("total", part, { ":p": "acme#C#ann", ":s": "O#2026-02" }),
+    "BETWEEN: a customer's orders from February 25th to May 1st": () =>
+        query("total", "PK = :p AND SK BETWEEN :a AND :b", { ":p": "acme#C#ann", ":a": "O#2026-02-25", ":b": "O#2026-05-01" }),
+    "newest five first": () => orders({ ScanIndexForward: false, Limit: 5 }),
+    "adjacency list: what a customer wishes, and who wishes a desk": () =>
+        Promise.all([query("product", part, { ":p": "acme#C#ann", ":s": "W#" }), wishing("desk")]),
+    "overloaded index: one finds customers, who wishes a lamp, and Austrian stores": () =>
+        Promise.all([customers("acme", "customer"), wishing("lamp"), stores("AT#")]),
+    "hierarchical sort key: stores of a country, a state, a city": () => Promise.all(["DE#", "DE#BY#", "DE#BY#Munich#"].map(stores)),
+    "tenant isolation: customers and open orders of acme, acme2, birch": () =>
+        Promise.all(["acme", "acme2", "birch"].map(async (tenant) => [await customers(tenant, "name"), await open(tenant)])),
+    "write sharding: events of the third shard, and of all, gathered": async () => [
+        await shard(2), (await Promise.all(range(4, shard))).flat().sort((a, b) => a - b)],
+    "batch get of 100: the events that there are": async () => {
+        const Keys = range(100, (n) => patterns.keysOf("events", patterns.event(n)));
+        const { Responses, UnprocessedKeys } = await call("batchGet", { RequestItems: { World: { Keys } } });
+        assert.deepEqual(UnprocessedKeys, {});
+        return Responses.World.map((item) => item.n).sort((a, b) => a - b);
+    },
+    "sparse index: open orders, before one is closed and after": async () => {
+        const before = await open("acme");
+        await call("update", { TableName: "World", Key: { PK: "acme#C#ann", SK: "O#2026-02-11" }, UpdateExpression: "REMOVE #s, GSI2PK",
+                               ExpressionAttributeNames: { "#s": "status" } });
+        return [before, await open("acme")];
+    },
+    "version control: three versions, one too late, one too early": async () => {
+        const refused = await patterns.saveVersions((from, text) => call("transactWrite", { TransactItems: [
+            { Update: { ...document("LATEST"), ConditionExpression: "version = :old", UpdateExpression: "SET version = :new, body = :text",
+                        ExpressionAttributeValues: { ":new": from + 1, ":text": text, ":old": from } } },
+            { Put: { TableName: "World", Item: { ...document(`V#${from + 1}`).Key, body: text }, ConditionExpression: "attribute_not_exists(PK)" } }] }));
+        const { Item } = await call("get", document("LATEST"));
+        return { refused, latest: [Item.version, Item.body], versions: await query("body", part, { ":p": "acme#D#plan", ":s": "V#" }) };
+    },
 });
