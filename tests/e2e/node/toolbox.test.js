@@ -5,9 +5,40 @@ const test = require("node:test");
 const { CreateTableCommand, DynamoDBClient } = require("@aws-sdk/client-dynamodb");
 const { DynamoDBDocumentClient } = require("@aws-sdk/lib-dynamodb");
 const box = require("dynamodb-toolbox");
+const patterns = require("./patterns.js");
 const { definition, range, refused, settings, stage } = require("./stage.js");
 
 const { item, list, map, number, set, string } = box;
+
+async function openWorld(client) {
+    await client.send(new CreateTableCommand(patterns.table("World")));
+    const index = (name) => ({ type: "global", partitionKey: { name: `${name}PK`, type: "string" }, sortKey: { name: `${name}SK`, type: "string" } });
+    const world = new box.Table({ name: "World", documentClient: DynamoDBDocumentClient.from(client), partitionKey: { name: "PK", type: "string" },
+                                  sortKey: { name: "SK", type: "string" }, indexes: { GSI1: index("GSI1"), GSI2: index("GSI2") } });
+    // An entity with the keys of patterns.json: those of an index are linked to the attributes that they are made of.
+    const entity = (name, kind, attributes) => {
+        const linked = Object.keys(patterns.keys[kind]).filter((key) => key.startsWith("GSI"));
+        return new box.Entity({
+            name, table: world, computeKey: (row) => (({ PK, SK }) => ({ PK, SK }))(patterns.keysOf(kind, row)),
+            schema: item(attributes).and(() => Object.fromEntries(linked.map((key) => [
+                key, string().optional().hidden().link((row) => patterns.keysOf(kind, row)[key])]))) });
+    };
+    const key = () => string().key();
+    const entities = {
+        customers: entity("Customer", "customers", { tenant: key(), customer: key(), name: string() }),
+        orders: entity("Order", "orders", { tenant: key(), customer: key(), date: key(), total: number(), status: string().optional() }),
+        wishes: entity("Wish", "wishes", { tenant: key(), customer: key(), product: key() }),
+        stores: entity("Store", "stores", { tenant: key(), store: key(), country: string(), state: string(), city: string() }),
+        events: entity("Event", "events", { tenant: key(), day: key(), shard: number().key(), at: key(), n: number() }),
+        documents: entity("Document", "documents", { tenant: key(), document: key(), version: number(), body: string().optional() }),
+        versions: entity("Version", "versions", { tenant: key(), document: key(), version: number().key(), body: string() }) };
+    for (const [kind, rows] of Object.entries(patterns.all))
+        for (let begin = 0; begin < rows.length; begin += 25)
+            await box.executeBatchWrite(world.build(box.BatchWriteCommand).requests(
+                ...rows.slice(begin, begin + 25).map((row) => entities[kind].build(box.BatchPutRequest).item(row))));
+    return { world, entities };
+}
+
 const shared = stage(async (url) => {
     const client = new DynamoDBClient({ ...settings, endpoint: url, maxAttempts: 1 });
     await client.send(new CreateTableCommand(definition("Box", "PK:S SK:S", {
@@ -23,7 +54,7 @@ const shared = stage(async (url) => {
     const Order = new box.Entity({
         name: "Order", table, computeKey: ({ customer, id }) => ({ PK: `C#${customer}`, SK: `O#${id}` }),
         schema: item({ customer: string().key(), id: string().key(), total: number(), status: string().optional(), since: number().optional() }) });
-    return { client, table, Customer, Order };
+    return { client, table, Customer, Order, ...await openWorld(client) };
 });
 
 test("entities are put, read, changed in place and deleted", async () => {
@@ -89,4 +120,60 @@ test("transactions carry conditions, and tell which failed", async () => {
     await box.executeTransactWrite(Customer.build(box.ConditionCheck).key({ id: "t" }).condition({ attr: "visits", eq: 2 }),
                                    Order.build(box.DeleteTransaction).key({ customer: "t", id: "2" }));
     assert.equal((await Order.build(box.GetItemCommand).key({ customer: "t", id: "2" }).send()).Item, undefined);
+});
+
+// One attribute of the entities of a kind that a query of the world gives.
+async function query(attribute, kind, parameters, options = {}) {
+    const { Items } = await shared.world.build(box.QueryCommand).entities(shared.entities[kind]).query(parameters).options(options).send();
+    return Items.map((found) => found[attribute]);
+}
+const orders = (range, options) => query("total", "orders", { partition: "acme#C#ann", range }, options);
+const wishing = (product) => query("customer", "wishes", { index: "GSI1", partition: `acme#W#${product}` });
+const customers = (tenant, attribute) => query(attribute, "customers", { index: "GSI1", partition: `${tenant}#C` });
+const stores = (place) => query("store", "stores", { index: "GSI1", partition: "acme#S", range: { beginsWith: place } });
+const open = (tenant) => query("total", "orders", { index: "GSI2", partition: `${tenant}#open` });
+const shard = (n) => query("n", "events", { partition: `acme#E#2026-03-05#${n}` });
+
+patterns.ask({
+    "item collection: a customer, the orders and the wishes": async () => {
+        const { customers, orders, wishes } = shared.entities;
+        const { Items } = await shared.world.build(box.QueryCommand).entities(customers, orders, wishes).query({ partition: "acme#C#ann" })
+            .options({ showEntityAttr: true }).send();
+        const kind = (name, attribute) => Items.filter((found) => found.entity === name).map((found) => found[attribute]);
+        return { customers: kind("Customer", "name"), orders: kind("Order", "total"), wishes: kind("Wish", "product") };
+    },
+    "one-to-many: a customer's orders": () => orders({ beginsWith: "O#" }),
+    "begins_with: a customer's orders of February": () => orders({ beginsWith: "O#2026-02" }),
+    "BETWEEN: a customer's orders from February 25th to May 1st": () => orders({ between: ["O#2026-02-25", "O#2026-05-01"] }),
+    "newest five first": () => orders({ beginsWith: "O#" }, { reverse: true, limit: 5 }),
+    "adjacency list: what a customer wishes, and who wishes a desk": () =>
+        Promise.all([query("product", "wishes", { partition: "acme#C#ann", range: { beginsWith: "W#" } }), wishing("desk")]),
+    "overloaded index: one finds customers, who wishes a lamp, and Austrian stores": () =>
+        Promise.all([customers("acme", "customer"), wishing("lamp"), stores("AT#")]),
+    "hierarchical sort key: stores of a country, a state, a city": () => Promise.all(["DE#", "DE#BY#", "DE#BY#Munich#"].map(stores)),
+    "tenant isolation: customers and open orders of acme, acme2, birch": () =>
+        Promise.all(["acme", "acme2", "birch"].map(async (tenant) => [await customers(tenant, "name"), await open(tenant)])),
+    "write sharding: events of the third shard, and of all, gathered": async () => [
+        await shard(2), (await Promise.all(range(4, shard))).flat().sort((a, b) => a - b)],
+    "batch get of 100: the events that there are": async () => {
+        const { Responses } = await box.executeBatchGet(shared.world.build(box.BatchGetCommand).requests(
+            ...range(100, (n) => shared.entities.events.build(box.BatchGetRequest).key(patterns.event(n)))));
+        return Responses[0].filter(Boolean).map((event) => event.n); // in the order of the requests
+    },
+    "sparse index: open orders, before one is closed and after": async () => {
+        const before = await open("acme");
+        await shared.entities.orders.build(box.UpdateItemCommand).item({
+            tenant: "acme", customer: "ann", date: "2026-02-11", status: box.$remove(), GSI2PK: box.$remove() }).send();
+        return [before, await open("acme")];
+    },
+    "version control: three versions, one too late, one too early": async () => {
+        const plan = { tenant: "acme", document: "plan" };
+        const { documents, versions } = shared.entities;
+        const refused = await patterns.saveVersions((from, body) => box.executeTransactWrite(
+            documents.build(box.UpdateTransaction).item({ ...plan, version: from + 1, body }).options({ condition: { attr: "version", eq: from } }),
+            versions.build(box.PutTransaction).item({ ...plan, version: from + 1, body }).options({ condition: { attr: "version", exists: false } })));
+        const { Item } = await documents.build(box.GetItemCommand).key(plan).send();
+        return { refused, latest: [Item.version, Item.body],
+                 versions: await query("body", "versions", { partition: "acme#D#plan", range: { beginsWith: "V#" } }) };
+    },
 });
