@@ -5,6 +5,7 @@ const test = require("node:test");
 const { DynamoDBClient } = require("@aws-sdk/client-dynamodb");
 const { Table } = require("dynamodb-onetable");
 const { Dynamo } = require("dynamodb-onetable/Dynamo");
+const patterns = require("./patterns.js");
 const { range, settings, stage } = require("./stage.js");
 
 const schema = {
@@ -23,11 +24,41 @@ const schema = {
     params: { isoDates: true, timestamps: true },
 };
 
+// A model of the world of patterns.json, with the keys that are written there.
+const model = (kind, fields) => ({ ...Object.fromEntries(Object.entries(patterns.keys[kind]).map(([name, value]) => [name, { type: String, value }])), ...fields });
+const [text, number] = [{ type: String, required: true }, { type: Number, required: true }];
+const worldSchema = {
+    format: "onetable:1.1.0", version: "0.0.1",
+    indexes: { primary: { hash: "PK", sort: "SK" }, GSI1: { hash: "GSI1PK", sort: "GSI1SK", project: "all" }, GSI2: { hash: "GSI2PK", sort: "GSI2SK", project: "all" } },
+    models: {
+        Customer: model("customers", { tenant: text, customer: text, name: text }),
+        Order: model("orders", { tenant: text, customer: text, date: text, total: number, status: { type: String } }),
+        Wish: model("wishes", { tenant: text, customer: text, product: text }),
+        Store: model("stores", { tenant: text, store: text, country: text, state: text, city: text }),
+        Event: model("events", { tenant: text, day: text, shard: number, at: text, n: number }),
+        Document: model("documents", { tenant: text, document: text, version: number, body: { type: String } }),
+        Version: model("versions", { tenant: text, document: text, version: number, body: text }),
+    },
+};
+const modelOf = { customers: "Customer", orders: "Order", wishes: "Wish", stores: "Store", events: "Event", documents: "Document" };
+
+async function openWorld(client) {
+    const table = new Table({ name: "World", client: new Dynamo({ client }), schema: worldSchema, partial: true, logger: false });
+    await table.createTable();
+    for (const [kind, rows] of Object.entries(patterns.all))
+        for (let begin = 0; begin < rows.length; begin += 25) {
+            const batch = {};
+            for (const row of rows.slice(begin, begin + 25)) await table.create(modelOf[kind], row, { batch, exists: null });
+            await table.batchWrite(batch);
+        }
+    return { world: table, ...Object.fromEntries(Object.keys(worldSchema.models).map((name) => [name, table.getModel(name)])) };
+}
+
 const shared = stage(async (url) => {
     const client = new DynamoDBClient({ ...settings, endpoint: url, maxAttempts: 1 });
     const table = new Table({ name: "One", client: new Dynamo({ client }), schema, partial: true, logger: false });
     await table.createTable({ attributes: { age: "number" } });
-    return { client, table, Account: table.getModel("Account"), User: table.getModel("User") };
+    return { client, table, Account: table.getModel("Account"), User: table.getModel("User"), ...await openWorld(client) };
 });
 
 test("a table made by OneTable is there, with its indexes", async () => {
@@ -104,4 +135,55 @@ test("batches and transactions are done as one", async () => {
     assert.deepEqual([(await Account.get({ id: "t" })).balance, (await User.get({ account: "b", email: "1@b" })).age], [-5, 6]);
     const scanned = await User.scan({ account: "b" });
     assert.equal(scanned.length, 25);
+});
+
+// One attribute of what models find.
+const each = (attribute, found) => found.map((one) => one[attribute]);
+const find = async (attribute, name, properties, params) => each(attribute, await shared[name].find(properties, params));
+const [ann, gsi1, gsi2] = [{ tenant: "acme", customer: "ann" }, { index: "GSI1" }, { index: "GSI2" }];
+const orders = (more, params) => find("total", "Order", { ...ann, ...more }, params);
+const wishing = (product) => find("customer", "Wish", { tenant: "acme", product }, gsi1);
+const customers = (tenant, attribute) => find(attribute, "Customer", { tenant }, gsi1);
+const stores = (place) => find("store", "Store", { tenant: "acme", GSI1SK: { begins: place } }, gsi1);
+const open = (tenant) => find("total", "Order", { tenant, status: "open" }, gsi2);
+const shard = (number) => find("n", "Event", { tenant: "acme", day: "2026-03-05", shard: number });
+
+patterns.ask({
+    "item collection: a customer, the orders and the wishes": async () => {
+        const found = await shared.world.fetch(["Customer", "Order", "Wish"], { PK: "acme#C#ann" });
+        return { customers: each("name", found.Customer), orders: each("total", found.Order), wishes: each("product", found.Wish) };
+    },
+    "one-to-many: a customer's orders": () => orders(),
+    "begins_with: a customer's orders of February": () => orders({ SK: { begins: "O#2026-02" } }),
+    "BETWEEN: a customer's orders from February 25th to May 1st": () => orders({ SK: { between: ["O#2026-02-25", "O#2026-05-01"] } }),
+    "newest five first": () => orders({}, { reverse: true, limit: 5 }),
+    "adjacency list: what a customer wishes, and who wishes a desk": () => Promise.all([find("product", "Wish", ann), wishing("desk")]),
+    "overloaded index: one finds customers, who wishes a lamp, and Austrian stores": () =>
+        Promise.all([customers("acme", "customer"), wishing("lamp"), find("store", "Store", { tenant: "acme", country: "AT" }, gsi1)]),
+    "hierarchical sort key: stores of a country, a state, a city": () => Promise.all(["DE#", "DE#BY#", "DE#BY#Munich#"].map(stores)),
+    "tenant isolation: customers and open orders of acme, acme2, birch": () =>
+        Promise.all(["acme", "acme2", "birch"].map(async (tenant) => [await customers(tenant, "name"), await open(tenant)])),
+    "write sharding: events of the third shard, and of all, gathered": async () => [
+        await shard(2), (await Promise.all(range(4, shard))).flat().sort((a, b) => a - b)],
+    "batch get of 100: the events that there are": async () => {
+        const batch = {};
+        for (let n = 0; n < 100; n++) await shared.Event.get(patterns.event(n), { batch });
+        return each("n", await shared.world.batchGet(batch, { parse: true })).sort((a, b) => a - b);
+    },
+    "sparse index: open orders, before one is closed and after": async () => {
+        const before = await open("acme");
+        await shared.Order.update({ ...ann, date: "2026-02-11" }, { remove: ["status", "GSI2PK"] });
+        return [before, await open("acme")];
+    },
+    "version control: three versions, one too late, one too early": async () => {
+        const plan = { tenant: "acme", document: "plan" };
+        const refused = await patterns.saveVersions(async (from, body) => {
+            const transaction = {};
+            await shared.Document.update({ ...plan, version: from + 1, body }, { transaction, where: `\${version} = {${from}}` });
+            await shared.Version.create({ ...plan, version: from + 1, body }, { transaction });
+            await shared.world.transact("write", transaction).catch((error) => { throw error.context.err; });
+        });
+        const { version, body } = await shared.Document.get(plan);
+        return { refused, latest: [version, body], versions: await find("body", "Version", plan) };
+    },
 });
