@@ -4,7 +4,31 @@ const assert = require("node:assert/strict");
 const test = require("node:test");
 const { CreateTableCommand, DynamoDBClient } = require("@aws-sdk/client-dynamodb");
 const { Entity, Service } = require("electrodb");
+const patterns = require("./patterns.js");
 const { definition, range, settings, stage } = require("./stage.js");
+
+// The world of patterns.json, with keys as ElectroDB makes them.
+async function openWorld(client) {
+    await client.send(new CreateTableCommand(patterns.table("World")));
+    const [text, optional, number] = [{ type: "string", required: true }, { type: "string" }, { type: "number", required: true }];
+    const index = (pk, sk, more = {}) => ({ ...more, pk: { field: `${more.index || ""}PK`, composite: pk }, sk: { field: `${more.index || ""}SK`, composite: sk } });
+    const entity = (name, attributes, indexes) => new Entity({ model: { entity: name, version: "1", service: "world" }, attributes, indexes }, { client, table: "World" });
+    const account = { collection: "account" }, gsi1 = { index: "GSI1" }, gsi2 = { index: "GSI2", condition: ({ status }) => status === "open" };
+    const entities = {
+        customers: entity("customer", { tenant: text, customer: text, name: text },
+                          { primary: index(["tenant", "customer"], [], account), tenant: index(["tenant"], ["customer"], gsi1) }),
+        orders: entity("order", { tenant: text, customer: text, date: text, total: number, status: { type: "string", default: "closed" } },
+                       { primary: index(["tenant", "customer"], ["date"], account), status: index(["tenant", "status"], ["date"], gsi2) }),
+        wishes: entity("wish", { tenant: text, customer: text, product: text },
+                       { primary: index(["tenant", "customer"], ["product"], account), product: index(["tenant", "product"], ["customer"], gsi1) }),
+        stores: entity("store", { tenant: text, store: text, country: text, state: text, city: text },
+                       { primary: index(["tenant", "store"], []), place: index(["tenant"], ["country", "state", "city", "store"], gsi1) }),
+        events: entity("event", { tenant: text, day: text, shard: number, at: text, n: number }, { primary: index(["tenant", "day", "shard"], ["at"]) }),
+        documents: entity("document", { tenant: text, document: text, version: number, body: optional }, { primary: index(["tenant", "document"], []) }),
+        versions: entity("version", { tenant: text, document: text, version: number, body: text }, { primary: index(["tenant", "document"], ["version"]) }) };
+    for (const [kind, rows] of Object.entries(patterns.all)) await entities[kind].put(rows).go();
+    return new Service(entities);
+}
 
 const shared = stage(async (url) => {
     const client = new DynamoDBClient({ ...settings, endpoint: url, maxAttempts: 1 });
@@ -25,7 +49,7 @@ const shared = stage(async (url) => {
         indexes: { task: { pk: { field: "pk", composite: ["project"] }, sk: { field: "sk", composite: ["country", "city", "task"] } },
                    team: { collection: "assignments", index: "gsi1", pk: { field: "gsi1pk", composite: ["team"] }, sk: { field: "gsi1sk", composite: ["status", "task"] } } },
     }, to);
-    return { client, Employee, Task, service: new Service({ Employee, Task }) };
+    return { client, Employee, Task, service: new Service({ Employee, Task }), world: await openWorld(client) };
 });
 
 test("an entity is created once, patched under conditions and removed", async () => {
@@ -97,4 +121,57 @@ test("transactions are taken or refused whole, and say why", async () => {
     const { data } = await service.transaction.get(({ Employee, Task }) => [
         Employee.get({ id: "x" }).commit(), Task.get({ project: "hire", task: "count", country: "DE", city: "Ulm" }).commit()]).go();
     assert.deepEqual([data[0].item.team, data[1].item.points], ["red", 1]);
+});
+
+// One attribute of what a query gives.
+const find = async (attribute, query, options) => (await query.go(options)).data.map((found) => found[attribute]);
+const query = (kind) => shared.world.entities[kind].query;
+const ann = { tenant: "acme", customer: "ann" };
+const orders = () => query("orders").primary(ann);
+const wishing = (product) => find("customer", query("wishes").product({ tenant: "acme", product }));
+const customers = (tenant, attribute) => find(attribute, query("customers").tenant({ tenant }));
+const stores = (place) => find("store", query("stores").place({ tenant: "acme", ...place }));
+const open = (tenant) => find("total", query("orders").status({ tenant, status: "open" }));
+const shard = (number) => find("n", query("events").primary({ tenant: "acme", day: "2026-03-05", shard: number }));
+
+patterns.ask({
+    "item collection: a customer, the orders and the wishes": async () => {
+        const { data } = await shared.world.collections.account(ann).go();
+        const each = (kind, attribute) => data[kind].map((found) => found[attribute]);
+        return { customers: each("customers", "name"), orders: each("orders", "total"), wishes: each("wishes", "product") };
+    },
+    "one-to-many: a customer's orders": () => find("total", orders()),
+    "begins_with: a customer's orders of February": () => find("total", orders().begins({ date: "2026-02" })),
+    "BETWEEN: a customer's orders from February 25th to May 1st": () => find("total", orders().between({ date: "2026-02-25" }, { date: "2026-05-01" })),
+    "newest five first": () => find("total", orders(), { order: "desc", limit: 5 }),
+    "adjacency list: what a customer wishes, and who wishes a desk": () => Promise.all([find("product", query("wishes").primary(ann)), wishing("desk")]),
+    "overloaded index: one finds customers, who wishes a lamp, and Austrian stores": () =>
+        Promise.all([customers("acme", "customer"), wishing("lamp"), stores({ country: "AT" })]),
+    "hierarchical sort key: stores of a country, a state, a city": () =>
+        Promise.all([{ country: "DE" }, { country: "DE", state: "BY" }, { country: "DE", state: "BY", city: "Munich" }].map(stores)),
+    "tenant isolation: customers and open orders of acme, acme2, birch": () =>
+        Promise.all(["acme", "acme2", "birch"].map(async (tenant) => [await customers(tenant, "name"), await open(tenant)])),
+    "write sharding: events of the third shard, and of all, gathered": async () => [
+        await shard(2), (await Promise.all(range(4, shard))).flat().sort((a, b) => a - b)],
+    "batch get of 100: the events that there are": async () => {
+        const { data, unprocessed } = await shared.world.entities.events.get(range(100, patterns.event)).go();
+        assert.deepEqual(unprocessed, []);
+        return data.map((event) => event.n).sort((a, b) => a - b);
+    },
+    "sparse index: open orders, before one is closed and after": async () => {
+        const before = await open("acme");
+        await shared.world.entities.orders.patch({ ...ann, date: "2026-02-11" }).set({ status: "closed" }).go();
+        return [before, await open("acme")];
+    },
+    "version control: three versions, one too late, one too early": async () => {
+        const plan = { tenant: "acme", document: "plan" };
+        const refused = await patterns.saveVersions(async (from, body) => {
+            const { canceled, data } = await shared.world.transaction.write(({ documents, versions }) => [
+                documents.patch(plan).set({ version: from + 1, body }).where(({ version }, { eq }) => eq(version, from)).commit(),
+                versions.create({ ...plan, version: from + 1, body }).commit()]).go();
+            if (canceled) throw new Error(`[${data.map((part) => part.code).join(", ")}]`);
+        });
+        const { data } = await shared.world.entities.documents.get(plan).go();
+        return { refused, latest: [data.version, data.body], versions: await find("body", query("versions").primary(plan)) };
+    },
 });
