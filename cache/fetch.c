@@ -39,6 +39,7 @@ struct fetch {
     const struct check *check; /* compare only; NULL: nothing to compare */
     struct shadow shadow;      /* of what is there, or empty */
     bool may_keep;
+    bool lacks_room;        /* it would have been kept */
     uint32_t token;         /* of an item: its stripe's version at the start */
     struct flight *flight;  /* led, or NULL */
     struct loading loading; /* of a page */
@@ -347,7 +348,10 @@ static struct entry *make_entry(struct fetch *fetch)
         source.is_negative = true;
         source.body = BYTES_NONE;
     }
-    return room_make_entry(fetch->lane, fetch->shard, &source);
+    struct entry *entry = room_make_entry(fetch->lane, fetch->shard, &source);
+    /* What does not exist is guessed too often to be worth a note. */
+    fetch->lacks_room = entry == NULL && !source.is_negative;
+    return entry;
 }
 
 /* True if what was fetched is still what the store holds, as far as this cache can tell. */
@@ -405,9 +409,12 @@ static void land(struct fetch *fetch)
     shard_enter(shard, lane->reclaimer);
     if (entry != NULL && is_current(fetch, shard)) {
         is_kept = shard_publish(shard, lane->reclaimer, entry, fetch->loading.node);
+        fetch->lacks_room = !is_kept;
         if (!is_kept)
             count(&lane->counters.dropped_memory, 1);
     }
+    if (fetch->lacks_room)
+        gone_note(&shard->gone, fetch->probe->hash, MISS_NOT_KEPT);
     node_load_end(&shard->nodes, &fetch->loading);
     if (fetch->flight != NULL) {
         flight_detach(&shard->flights, fetch->flight);

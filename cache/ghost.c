@@ -106,7 +106,7 @@ void ghost_resize(struct ghost *ghost, unsigned class, enum ghost_kind kind, siz
     window = window < WINDOW_MIN ? WINDOW_MIN : window;
     size_t before = group->window;
     group->window = (uint32_t)window;
-    if (kind == GHOST_WRITTEN)
+    if (kind == GHOST_WRITTEN || kind == GHOST_LARGE)
         return;
     ghost->wanted += window - before; /* modulo: may be negative */
     size_t slots = ghost->wanted * GHOST_SLACK_PERCENT / 100;
@@ -188,7 +188,7 @@ bool ghost_knows(const struct ghost *ghost, unsigned class, unsigned end, uint32
         for (const uint32_t *slot = bucket; slot < bucket + GHOST_WAYS; slot++) {
             uint32_t index = *slot >> TICK_BITS & ((1 << GROUP_BITS) - 1);
             if (*slot >> PRINT_SHIFT == print && index / GHOST_KINDS >= class &&
-                index / GHOST_KINDS < end && index % GHOST_KINDS != GHOST_WRITTEN &&
+                index / GHOST_KINDS < end && index % GHOST_KINDS <= GHOST_MAIN &&
                 relative_age(ghost, *slot) <= RELATIVE_AGE_ONE)
                 return true;
         }

@@ -11,8 +11,8 @@
 #include "cache/memory.h"
 
 /* Why it left: evicted from the small queue, from the main one; or written, having proved its use.
- */
-enum ghost_kind { GHOST_SMALL, GHOST_MAIN, GHOST_WRITTEN, GHOST_NONE };
+ * Or it was too large to come in at first sight. */
+enum ghost_kind { GHOST_SMALL, GHOST_MAIN, GHOST_WRITTEN, GHOST_LARGE, GHOST_NONE };
 enum { GHOST_KINDS = GHOST_NONE, GHOST_CLASSES = 56 };
 
 struct ghost_group {
@@ -32,7 +32,8 @@ struct ghost {
 MUST_CHECK bool ghost_open(struct ghost *ghost, struct memory *memory);
 void ghost_close(struct ghost *ghost);
 /* From now on about `window` of these are remembered, and a few in any case; fewer if there is no
- * memory. `GHOST_WRITTEN` are so few that they count for no memory of their own. */
+ * memory. `GHOST_WRITTEN` and `GHOST_LARGE` are so few that they count for no memory of their own.
+ */
 void ghost_resize(struct ghost *ghost, unsigned class, enum ghost_kind kind, size_t window);
 void ghost_add(struct ghost *ghost, unsigned class, enum ghost_kind kind, uint32_t hash);
 /* What is remembered of it, and GHOST_NONE if nothing; it is then forgotten. */

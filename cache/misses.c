@@ -21,6 +21,7 @@ const char *miss_reason_name(unsigned reason)
         [MISS_OFF] = "cache_off",
         [MISS_UNCACHEABLE] = "not_cacheable",
         [MISS_SHADOW] = "shadow",
+        [MISS_NOT_KEPT] = "not_kept",
     };
     ensure(reason < MISS_REASONS);
     return names[reason];

@@ -3,7 +3,8 @@
  * What a shard can tell of a key that is not there: the last thing that happened to the few
  * thousand entries that went last (`struct gone`, exact up to equal 32-bit hashes), and that it was
  * evicted, if a ghost remembers it (a 16-bit fingerprint: one cold miss in some 4,000 is taken for
- * one). Beyond that a miss counts as cold, and so does one after a fetch that was not kept.
+ * one). Or that what was fetched last was not kept, among the same few thousand. Beyond that a miss
+ * counts as cold.
  * Threads: `struct gone` under the shard's lock; `struct misses` is written by its lane, read by
  * anybody. */
 #pragma once
@@ -35,8 +36,9 @@ enum miss_reason {
     MISS_OFF,                   /* not cached, as configured */
     MISS_UNCACHEABLE,           /* filter and projection are too long for a key */
     MISS_SHADOW,                /* it is there, and only compared */
+    MISS_NOT_KEPT,              /* fetched, but too large at first sight, or there was no room */
 };
-enum { MISS_REASONS = MISS_SHADOW + 1 };
+enum { MISS_REASONS = MISS_NOT_KEPT + 1 };
 
 /* "put", "evicted", "cold", ... */
 const char *miss_reason_name(unsigned reason);
@@ -55,9 +57,10 @@ struct gone {
 MUST_CHECK bool gone_open(struct gone *gone, struct memory *memory, uint32_t count);
 void gone_close(struct gone *gone, struct memory *memory);
 
-static inline void gone_note(struct gone *gone, uint32_t hash, enum shard_reason reason)
+/* reason  of both kinds */
+static inline void gone_note(struct gone *gone, uint32_t hash, unsigned reason)
 {
-    gone->slots[hash & (gone->count - 1)] = (hash & ~UINT32_C(0xFF)) | ((uint32_t)reason + 1);
+    gone->slots[hash & (gone->count - 1)] = (hash & ~UINT32_C(0xFF)) | (reason + 1);
 }
 
 /* MISS_COLD if it is not known. */

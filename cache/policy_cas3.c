@@ -52,6 +52,7 @@ static void cas3_admit(struct policy *policy, struct entry *entry)
     ghost_resize(&queues->ghost, class, GHOST_SMALL, count * GHOST_SMALL_PERCENT / 100);
     ghost_resize(&queues->ghost, class, GHOST_MAIN, count * GHOST_MAIN_PERCENT / 100);
     ghost_resize(&queues->ghost, class, GHOST_WRITTEN, count * GHOST_MAIN_PERCENT / 100);
+    ghost_resize(&queues->ghost, class, GHOST_LARGE, count * GHOST_SMALL_PERCENT / 100);
 }
 
 static struct entry *cas3_victim(struct policy *policy, unsigned kinds, unsigned size_class)

@@ -21,11 +21,12 @@ static void s3fifo_admit(struct policy *policy, struct entry *entry)
     struct queues *queues = queues_of(policy);
     unsigned class = queues_class(entry_kind(entry), entry_size(policy->memory, entry));
     enum ghost_kind found = ghost_take(&queues->ghost, class, entry->hash);
-    queues_push(queues, entry, found == GHOST_SMALL || found == GHOST_WRITTEN);
+    queues_push(queues, entry, found != GHOST_NONE && found != GHOST_MAIN);
     /* Here and not at the first eviction, when there is no memory left for it. */
     size_t count = queues->classes[class].count;
     ghost_resize(&queues->ghost, class, GHOST_SMALL, count * GHOST_PERCENT / 100);
     ghost_resize(&queues->ghost, class, GHOST_WRITTEN, count * GHOST_PERCENT / 100);
+    ghost_resize(&queues->ghost, class, GHOST_LARGE, count * GHOST_PERCENT / 100);
 }
 
 static struct entry *s3fifo_victim(struct policy *policy, unsigned kinds, unsigned size_class)

@@ -136,7 +136,7 @@ bool queues_admits(struct policy *policy, enum entry_kind kind, uint32_t hash, s
         return true;
     enum ghost_kind known = ghost_take(&queues->ghost, class, hash);
     /* Known: so that who queues it sees that, too. */
-    ghost_add(&queues->ghost, class, known == GHOST_NONE ? GHOST_SMALL : known, hash);
+    ghost_add(&queues->ghost, class, known == GHOST_NONE ? GHOST_LARGE : known, hash);
     return known != GHOST_NONE;
 }
 

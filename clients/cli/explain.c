@@ -72,7 +72,8 @@ static const char *reason_text(const struct mudax_value *because)
         {"cold", "it was not asked for yet, or too long ago to be known"},
         {"consistent_read", "ConsistentRead goes to the store"},
         {"cache_off", "the cache, or that of queries, is off (cache, query_ttl = 0)"},
-        {"not_cacheable", "pages of this kind are not cached"},
+        {"not_cacheable", "filter and projection are too long for the cache (4 KB)"},
+        {"not_kept", "fetched, but not kept: too large for a first time, or no room was found"},
     };
     for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
         if (is_text(because, reasons[i].name))

@@ -524,6 +524,17 @@ class CommandLine(unittest.TestCase):
             told[title] = told[title] + " " + line[12:] if title in told else line[12:]
         return told
 
+    def test_a_page_too_large_for_a_first_time_is_explained(self):
+        self.create("large", sort=True)
+        for sort in "123":
+            self.mudax("put-item", "--table-name", "large", "--item",
+                       '{"p": {"S": "a"}, "s": {"N": "%s"}, "v": {"S": "%s"}}' % (sort, 100000 * "x"))
+        query = ("--table-name", "large", "--key-condition-expression", "p = :p", "--expression-attribute-values",
+                 '{":p": {"S": "a"}}')
+        for wanted in "no, cold: ", "no, not_kept: ", "yes, ":
+            self.assertTrue(self.lines(*query)["cached"].startswith(wanted), self.lines(*query))
+            self.mudax("query", *query)
+
     def test_a_read_is_explained_and_what_a_write_would_drop(self):
         self.create("explained", sort=True)
         table, key = ("--table-name", "explained"), ("--key", '{"p": {"S": "a"}, "s": {"N": "1"}}')

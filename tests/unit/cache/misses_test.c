@@ -121,6 +121,58 @@ static void an_evicted_item_is_missed_as_evicted(void **state)
     rig_close(&rig);
 }
 
+static double misses_of(struct rig *rig, const char *kind, const char *reason)
+{
+    char labels[100];
+    (void)snprintf(labels, sizeof labels, "table=\"%s\",kind=\"%s\",reason=\"%s\"",
+                   strcmp(kind, "item") == 0 ? "users" : "events", kind, reason);
+    return rig_figure(rig, "cache_miss_reasons_total", labels);
+}
+
+static void what_was_not_kept_is_missed_as_that(void **state)
+{
+    (void)state;
+    static uint8_t body[2 * CACHE_MEMORY_MIN];
+    struct bytes large = bytes_of(body, 100000), larger = bytes_of(body, sizeof body);
+    struct rig rig;
+    rig_open(&rig, CACHE_MEMORY_MIN);
+    (void)rig_query(&rig, 1, large); /* too large for a first time */
+    (void)rig_query(&rig, 1, large);
+    assert_int_equal(rig_query(&rig, 1, large), VERDICT_HIT);
+    assert_int_equal(misses_of(&rig, "query", "cold"), 1);
+    assert_int_equal(misses_of(&rig, "query", "not_kept"), 1);
+    for (int i = 0; i < 3; i++) /* too large at any time */
+        (void)rig_query(&rig, 2, larger);
+    assert_int_equal(misses_of(&rig, "query", "cold"), 2);
+    assert_int_equal(misses_of(&rig, "query", "not_kept"), 3);
+    for (int i = 0; i < 3; i++)
+        (void)rig_get(&rig, 1, larger);
+    assert_int_equal(misses_of(&rig, "item", "cold"), 1);
+    assert_int_equal(misses_of(&rig, "item", "not_kept"), 2);
+    assert_int_equal(misses_of(&rig, "query", "evicted"), 0);
+    rig_close(&rig);
+}
+
+static void what_cannot_be_a_key_is_missed_as_not_cacheable(void **state)
+{
+    (void)state;
+    static char name[3000], filter[sizeof name + 20];
+    struct rig rig;
+    rig_open(&rig, CACHE_MEMORY_MIN);
+    memset(name, 'n', sizeof name);
+    int size = snprintf(filter, sizeof filter, "attribute_exists(%.*s)", (int)sizeof name, name);
+    rig.projection = bytes_of(name, sizeof name);
+    rig.filter = bytes_of(filter, (size_t)size);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(rig_query(&rig, 1, BYTES_NONE), VERDICT_BYPASS);
+    assert_int_equal(misses_of(&rig, "query", "not_cacheable"), 2);
+    rig.filter = BYTES_NONE; /* one of the two is short enough */
+    (void)rig_query(&rig, 1, BYTES_NONE);
+    assert_int_equal(rig_query(&rig, 1, BYTES_NONE), VERDICT_HIT);
+    assert_int_equal(misses_of(&rig, "query", "not_cacheable"), 2);
+    rig_close(&rig);
+}
+
 static void a_ghost_that_is_asked_for_stays(void **state)
 {
     (void)state;
@@ -138,6 +190,9 @@ static void a_ghost_that_is_asked_for_stays(void **state)
     assert_false(ghost_knows(&ghost, 0, 28, 815)); /* written, not evicted */
     assert_int_equal(ghost_take(&ghost, 3, 4711), GHOST_SMALL);
     assert_false(ghost_knows(&ghost, 0, 28, 4711));
+    ghost_add(&ghost, 3, GHOST_LARGE, 4712);
+    assert_false(ghost_knows(&ghost, 0, 28, 4712)); /* never came in */
+    assert_int_equal(ghost_take(&ghost, 3, 4712), GHOST_LARGE);
     ghost_close(&ghost);
     memory_close(&memory);
 }
@@ -150,6 +205,8 @@ int main(void)
         cmocka_unit_test(tables_beyond_the_last_row_share_one),
         cmocka_unit_test(a_table_created_again_goes_on_in_its_row),
         cmocka_unit_test(an_evicted_item_is_missed_as_evicted),
+        cmocka_unit_test(what_was_not_kept_is_missed_as_that),
+        cmocka_unit_test(what_cannot_be_a_key_is_missed_as_not_cacheable),
         cmocka_unit_test(a_ghost_that_is_asked_for_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

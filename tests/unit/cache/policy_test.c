@@ -39,7 +39,7 @@ static uint32_t hash_of(uint32_t id)
 /* An entry of about `size` bytes, queued. */
 static struct entry *add(struct rig *rig, enum entry_kind kind, uint32_t id, size_t size)
 {
-    static uint8_t body[20000];
+    static uint8_t body[BUDGET / 10];
     _Alignas(struct entry) uint8_t room[ENTRY_HEADER + 16];
     struct entry *probe = (struct entry *)room;
     probe->hash = hash_of(id);
@@ -124,6 +124,21 @@ static void second_fill_of_an_evicted_id_goes_to_the_main_queue(void **state)
     for (uint32_t id = 0; id < 20; id++)
         assert_true(entry_flags(add(&rig, ENTRY_ITEM, id, 200)) & SLOT_MAIN);
     assert_false(entry_flags(add(&rig, ENTRY_ITEM, 0, 200)) & SLOT_MAIN); /* once only */
+    rig_close(&rig);
+}
+
+static void what_is_too_large_for_a_first_time_goes_to_the_main_queue_later(void **state)
+{
+    enum { LARGE = BUDGET / 10 };
+    struct rig rig;
+    rig_open(&rig, state);
+    const struct policy_ops *ops = rig.policy->ops;
+    assert_false(ops->admits(rig.policy, ENTRY_PAGE, hash_of(1), LARGE));
+    assert_false(ops->knows(rig.policy, ENTRY_PAGE, hash_of(1))); /* as evicted: it never came in */
+    assert_true(ops->admits(rig.policy, ENTRY_PAGE, hash_of(1), LARGE));
+    assert_true(ops->admits(rig.policy, ENTRY_PAGE, hash_of(1), LARGE)); /* if it found no room */
+    assert_true(entry_flags(add(&rig, ENTRY_PAGE, 1, LARGE)) & SLOT_MAIN);
+    assert_false(ops->admits(rig.policy, ENTRY_PAGE, hash_of(1), LARGE));
     rig_close(&rig);
 }
 
@@ -485,6 +500,7 @@ int main(void)
         OF(s3fifo, two_hits_lead_to_the_main_queue),
         OF(s3fifo, second_fill_of_an_evicted_id_goes_to_the_main_queue),
         OF(s3fifo, an_overwritten_hot_entry_keeps_its_standing),
+        OF_BOTH(what_is_too_large_for_a_first_time_goes_to_the_main_queue_later),
         OF_BOTH(large_entries_go_before_small_ones_of_the_same_use),
         OF_BOTH(victim_is_of_the_kind_and_class_asked_for),
         OF_BOTH(a_full_main_queue_of_hot_entries_still_yields_a_victim),
