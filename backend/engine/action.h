@@ -82,9 +82,11 @@ struct item_write {
     struct kv_record *item, *definition_record; /* of commit.reads */
     struct bytes new_item;                      /* computed; not given: there will be none */
     struct error error;                         /* why it cannot be written; status OK: it can */
-    int64_t collection_bytes;                   /* what its item collection grows by */
-    struct bytes collection; /* the key of its item collection's counter; not given: none */
-    struct bytes failed;     /* what failed its condition, where the request wants to know */
+    size_t charged_at, charged_end;             /* its own of the plan's charged */
+    uint64_t half_units;      /* that one write takes of its table; 0: it was not judged so far */
+    int64_t collection_bytes; /* what its item collection grows by */
+    struct bytes collection;  /* the key of its item collection's counter; not given: none */
+    struct bytes failed;      /* what failed its condition, where the request wants to know */
     /* While an index is being filled, the item's place in it may not be there yet. */
     struct kv_record *place; /* of commit.reads; NULL: not read */
     struct bytes lacks;      /* the key of a place that has to be read first; not given: none */
@@ -247,7 +249,11 @@ bool throughput_admits(struct action *action, const struct definition *definitio
 void throughput_consume(struct action *action, const struct definition *definition,
                         const struct secondary_index *index, const struct position *position,
                         bool is_write, uint64_t half_units);
-enum submit throughput_refuse(struct action *action, const struct definition *definition);
+enum submit throughput_refuse(struct action *action, const struct definition *definition,
+                              const struct secondary_index *index);
+/* What it says: STATUS_PROVISIONED or STATUS_THROTTLED. */
+enum status throughput_error(const struct definition *definition,
+                             const struct secondary_index *index, struct error *error);
 
 /* ---- heat_report.c ---- */
 

@@ -134,11 +134,16 @@ bool heat_admits(struct heat *heat, uint32_t partition, bool is_write, uint64_t 
     return false;
 }
 
-void heat_consume(struct heat *heat, uint32_t partition, bool is_write, uint64_t half_units,
-                  uint64_t now_us, const struct heat_rates *whole, const struct heat_rates *part)
+void heat_count(struct heat *heat, uint32_t partition, bool is_write, uint64_t half_units)
+{
+    atomic_fetch_add_explicit(&heat->partitions[partition]->half_units[is_write], half_units,
+                              memory_order_relaxed);
+}
+
+void heat_pay(struct heat *heat, uint32_t partition, bool is_write, uint64_t half_units,
+              uint64_t now_us, const struct heat_rates *whole, const struct heat_rates *part)
 {
     struct heat_partition *own = heat->partitions[partition];
-    atomic_fetch_add_explicit(&own->half_units[is_write], half_units, memory_order_relaxed);
     pay(&heat->whole->paid_until_us[is_write], rate_of(whole, is_write), now_us, half_units);
     pay(&own->paid_until_us[is_write], rate_of(part, is_write), now_us, half_units);
 }

@@ -67,8 +67,10 @@ void heat_inherit(struct heat *heat, const struct partition_map *map, const stru
  * whole   what was provisioned for all; part: the limit of one partition */
 bool heat_admits(struct heat *heat, uint32_t partition, bool is_write, uint64_t now_us,
                  const struct heat_rates *whole, const struct heat_rates *part);
-void heat_consume(struct heat *heat, uint32_t partition, bool is_write, uint64_t half_units,
-                  uint64_t now_us, const struct heat_rates *whole, const struct heat_rates *part);
+void heat_pay(struct heat *heat, uint32_t partition, bool is_write, uint64_t half_units,
+              uint64_t now_us, const struct heat_rates *whole, const struct heat_rates *part);
+/* Of what is consumed, whoever pays for it. */
+void heat_count(struct heat *heat, uint32_t partition, bool is_write, uint64_t half_units);
 
 /* Counts what was consumed at a position, which may be of no one key, for the hottest keys. */
 void heat_count_key(struct heat *heat, const struct position *position, bool is_write,

@@ -55,7 +55,7 @@ enum submit get_begin(struct action *action)
         return SUBMIT_DONE;
     struct position position = position_of(&action->call->request);
     if (!throughput_admits(action, action->definition, NULL, &position, false))
-        return throughput_refuse(action, action->definition);
+        return throughput_refuse(action, action->definition, NULL);
     if (!place_item(action))
         return action_fail(action, STATUS_NO_MEMORY);
     action->read_done = get_done;

@@ -322,9 +322,9 @@ static enum submit read_page(struct action *action, bool (*place)(struct action 
         return SUBMIT_DONE;
     const struct request *request = &action->call->request;
     struct position begin = begin_of(request);
+    action->is_fetching = needs_fetches(request); /* from the table, which pays in any case */
     if (!throughput_admits(action, action->definition, request->index, &begin, false))
-        return throughput_refuse(action, action->definition);
-    action->is_fetching = needs_fetches(request);
+        return throughput_refuse(action, action->definition, request->index);
     action->page = action->lane->page;
     action->lane->page = (struct buffer){0};
     action->page.size = 0;

@@ -92,6 +92,10 @@ static const char *reason_code(enum status status)
         return "ConditionalCheckFailed";
     case STATUS_COLLECTION_SIZE:
         return "ItemCollectionSizeLimitExceeded";
+    case STATUS_PROVISIONED:
+        return "ProvisionedThroughputExceeded";
+    case STATUS_THROTTLED:
+        return "ThrottlingError";
     default:
         return "ValidationError";
     }
@@ -268,6 +272,21 @@ static enum submit transact_get_done(struct action *action)
     return SUBMIT_DONE;
 }
 
+/* False: it is refused for what its items' partitions have had. */
+static bool admit_reads(struct action *action)
+{
+    bool is_admitted = true;
+    for (size_t i = 0; i < action->item_count; i++) {
+        struct item_write *one = &action->items[i];
+        struct position position = {.hash = one->hash, .key = one->request->item_key.bytes};
+        if (throughput_admits(action, one->definition, NULL, &position, false))
+            continue;
+        one->error.status = throughput_error(one->definition, NULL, &one->error);
+        is_admitted = false;
+    }
+    return is_admitted;
+}
+
 static bool place_reads(struct action *action)
 {
     const struct request *request = &action->call->request;
@@ -293,6 +312,8 @@ enum submit transact_get_begin(struct action *action)
     if (check_parts(action) == SUBMIT_DONE)
         return SUBMIT_DONE;
     place_parts(action);
+    if (!admit_reads(action))
+        return cancel(action);
     if (!place_reads(action))
         return action_fail(action, STATUS_NO_MEMORY);
     action->read_done = transact_get_done;

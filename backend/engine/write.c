@@ -163,6 +163,17 @@ static bool write_entry(struct write_plan *plan, const struct secondary_index *i
     return true;
 }
 
+/* The item's own partition. */
+static bool count_item(struct write_plan *plan, struct item_write *write,
+                       const struct partition_change *change, struct arena *arena)
+{
+    struct position position = {.hash = write->hash, .key = write->request->item_key.bytes};
+    if (!plan_count(plan, write->definition, NULL, &position, change, arena))
+        return false;
+    write->half_units = plan->consumed[plan->charged_count - 1].half_units;
+    return true;
+}
+
 static bool count_entry(struct write_plan *plan, const struct definition *definition,
                         const struct secondary_index *index, struct item_key key,
                         const struct partition_change *change, struct arena *arena)
@@ -294,9 +305,7 @@ static enum status plan_item(struct item_write *write, struct bytes old, size_t 
                                       .new_size = size};
     write->touched = plan_write(plan, write->item->key, write->new_item, &touched);
     write->collection_bytes = (int64_t)(change.is_there ? size : 0) - (int64_t)change.old_size;
-    struct position position = {.hash = write->hash, .key = write->request->item_key.bytes};
-    return plan_count(plan, definition, NULL, &position, &change, arena) ? STATUS_OK
-                                                                         : STATUS_NO_MEMORY;
+    return count_item(plan, write, &change, arena) ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
 /* A write that changes nothing. */
@@ -308,13 +317,16 @@ static enum status plan_check(struct item_write *write, struct bytes old, struct
                                       .is_there = bytes_given(old),
                                       .old_size = size,
                                       .new_size = size};
-    struct position position = {.hash = write->hash, .key = write->request->item_key.bytes};
-    return plan_count(plan, write->definition, NULL, &position, &change, arena) ? STATUS_OK
-                                                                                : STATUS_NO_MEMORY;
+    return count_item(plan, write, &change, arena) ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
-static enum status fail_condition(struct item_write *write, struct bytes old, struct arena *arena)
+/* It is charged as if it had written what is there. Source: developer guide, "Working with items",
+ * "Capacity units consumed by conditional writes". */
+static enum status fail_condition(struct item_write *write, struct bytes old,
+                                  struct write_plan *plan, struct arena *arena)
 {
+    if (plan_check(write, old, plan, arena) != STATUS_OK)
+        return STATUS_NO_MEMORY;
     if (write->request->wants_failed && bytes_given(old)) {
         write->failed = arena_copy(arena, old);
         if (!bytes_given(write->failed))
@@ -338,7 +350,7 @@ static enum status compute(struct item_write *write, struct write_plan *plan, in
         index_keys_check_update(update, &write->definition->table, error) != STATUS_OK)
         return STATUS_VALIDATION;
     if (!condition_holds(write->request->condition_tree, old))
-        return fail_condition(write, old, arena);
+        return fail_condition(write, old, plan, arena);
     if (write->request->operation == OPERATION_CONDITION_CHECK)
         return plan_check(write, old, plan, arena);
     enum status status = compute_item(write, old, &size, arena, error);
@@ -358,7 +370,8 @@ static enum status compute(struct item_write *write, struct write_plan *plan, in
 static bool is_reason(enum status status)
 {
     return status == STATUS_VALIDATION || status == STATUS_CONDITIONAL_CHECK_FAILED ||
-           status == STATUS_COLLECTION_SIZE;
+           status == STATUS_COLLECTION_SIZE || status == STATUS_PROVISIONED ||
+           status == STATUS_THROTTLED;
 }
 
 /* OK, or what the first item that cannot be written says; `is_reason` of it: all have been judged.
@@ -376,8 +389,11 @@ static enum status compute_all(struct action *action, struct write_plan *plan)
         write->failed = BYTES_NONE;
         write->lacks = BYTES_NONE;
         write->collection = BYTES_NONE;
+        write->half_units = 0;
+        write->charged_at = plan->charged_count;
         write->error.status =
             compute(write, plan, action->lane->engine->collection_bytes_max, arena);
+        write->charged_end = plan->charged_count;
         if (first == STATUS_OK)
             first = write->error.status;
         if (write->error.status != STATUS_OK && !is_reason(write->error.status))
@@ -393,6 +409,21 @@ static enum status compute_all(struct action *action, struct write_plan *plan)
         plan->writes[plan->write_count++] =
             (struct kv_record){.key = action->once.reads[0].key, .value = action->once.value};
     return first;
+}
+
+/* What was judged is charged, though it is not written: a condition that fails takes its table's
+ * units. So, once, do the others of a transaction, which has been prepared but not committed; of
+ * that the documentation says nothing. */
+static void charge_judged(struct action *action)
+{
+    for (size_t i = 0; i < action->item_count; i++) {
+        const struct item_write *write = &action->items[i];
+        struct position position = {.hash = write->hash, .key = write->request->item_key.bytes};
+        enum status status = write->error.status;
+        if (write->half_units != 0 &&
+            (status == STATUS_OK || status == STATUS_CONDITIONAL_CHECK_FAILED))
+            throughput_consume(action, write->definition, NULL, &position, true, write->half_units);
+    }
 }
 
 /* The reply of items that cannot be written. */
@@ -500,22 +531,41 @@ static enum submit items_refused(struct action *action)
     }
     enum status status = action->commit.status;
     for (size_t i = 0; i < action->item_count; i++)
-        if (action->items[i].error.status == status)
+        if (action->items[i].error.status == status) {
+            charge_judged(action);
             return refuse_items(action, status);
+        }
     return action_refuse(action);
 }
 
-/* The first of the partitions that have had enough for now; NULL: none. */
-static const struct charged *find_exhausted(struct action *action)
+/* The first of an item's partitions that have had enough for now; NULL: none. */
+static const struct charged *find_exhausted(struct action *action, const struct item_write *write)
 {
-    const struct write_plan *plan = &action->plan;
-    for (size_t i = 0; i < plan->charged_count; i++) {
-        const struct charged *charged = &plan->charged[i];
+    for (size_t i = write->charged_at; i < write->charged_end; i++) {
+        const struct charged *charged = &action->plan.charged[i];
         if (!throughput_admits(action, charged->definition, charged->index, &charged->position,
                                true))
             return charged;
     }
     return NULL;
+}
+
+/* OK, or the error of the first item whose partitions have had enough; each has its own. */
+static enum status check_throughput(struct action *action)
+{
+    enum status first = STATUS_OK;
+    for (size_t i = 0; i < action->item_count; i++) {
+        struct item_write *write = &action->items[i];
+        const struct charged *exhausted = find_exhausted(action, write);
+        if (exhausted == NULL)
+            continue;
+        write->failed = BYTES_NONE;
+        write->error.status =
+            throughput_error(exhausted->definition, exhausted->index, &write->error);
+        if (first == STATUS_OK)
+            first = write->error.status;
+    }
+    return first;
 }
 
 /* A transaction writes everything twice, but what follows later: its changes come to global indexes
@@ -599,15 +649,19 @@ static enum submit items_read(struct action *action)
         return action_outdated(action, outdated->value);
     }
     status = compute_all(action, &action->plan);
-    if (status != STATUS_OK)
+    if (status != STATUS_OK && status != STATUS_CONDITIONAL_CHECK_FAILED)
         return refuse_items(action, status);
-    if (lacks_places(action))
+    if (status == STATUS_OK && lacks_places(action))
         return read_places(action);
-    if (action->item_count > 1 && action->new_bytes > TRANSACT_BYTES_MAX)
+    if (status == STATUS_OK && action->item_count > 1 && action->new_bytes > TRANSACT_BYTES_MAX)
         return transact_refused(action, STATUS_OK);
-    const struct charged *exhausted = find_exhausted(action);
-    if (exhausted != NULL)
-        return throughput_refuse(action, exhausted->definition);
+    enum status throttled = check_throughput(action);
+    if (throttled != STATUS_OK)
+        return refuse_items(action, throttled);
+    if (status != STATUS_OK) {
+        charge_judged(action);
+        return refuse_items(action, status);
+    }
     struct kv_commit *commit = &action->commit;
     commit->reads = action->item_reads;
     commit->read_count = action->item_read_count;

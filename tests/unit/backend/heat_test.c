@@ -12,13 +12,20 @@ enum { SECOND = 1000000 };
 
 static const struct heat_rates none = {0, 0};
 
+static void consume(struct heat *heat, uint32_t partition, bool is_write, uint64_t half_units,
+                    uint64_t now_us, const struct heat_rates *whole, const struct heat_rates *part)
+{
+    heat_count(heat, partition, is_write, half_units);
+    heat_pay(heat, partition, is_write, half_units, now_us, whole, part);
+}
+
 /* How many requests of one unit are let through at once. */
 static unsigned admitted(struct heat *heat, uint32_t partition, bool is_write, uint64_t now_us,
                          const struct heat_rates *whole, const struct heat_rates *part)
 {
     unsigned count = 0;
     while (count < 10000 && heat_admits(heat, partition, is_write, now_us, whole, part)) {
-        heat_consume(heat, partition, is_write, 2, now_us, whole, part);
+        consume(heat, partition, is_write, 2, now_us, whole, part);
         count++;
     }
     return count;
@@ -60,7 +67,7 @@ static void a_large_request_is_let_through_and_those_behind_it_wait(void **state
     struct heat *heat = heat_create(1, 1);
     uint64_t now = 100 * (uint64_t)SECOND;
     assert_true(heat_admits(heat, 0, true, now, &none, &part));
-    heat_consume(heat, 0, true, 2 * 400, now, &none, &part);
+    consume(heat, 0, true, 2 * 400, now, &none, &part);
     assert_false(heat_admits(heat, 0, true, now + 38 * (uint64_t)SECOND, &none, &part));
     assert_true(heat_admits(heat, 0, true, now + 40 * (uint64_t)SECOND, &none, &part));
     heat_unref(heat);
@@ -80,7 +87,7 @@ static bool use(struct heat *heat, uint64_t *now_us, int keys)
                                     .key = bytes_text(text)};
         (void)snprintf(text, sizeof text, "key %d", keys == 0 ? 0 : i % keys);
         heat_sample(heat, 0, &position, 2, *now_us + (uint64_t)i);
-        heat_consume(heat, 0, true, 2, *now_us, &none, &none);
+        consume(heat, 0, true, 2, *now_us, &none, &none);
     }
     *now_us += SECOND;
     return heat_is_hot(heat, 0, *now_us, 3 * SECOND, &limits);
@@ -146,9 +153,9 @@ static void a_partition_keeps_its_heat_when_another_is_split(void **state)
     assert_true(partition_map_even(2, &arena, &before));
     assert_true(partition_map_split(&before, &at, &arena, &after));
     struct heat *old = heat_create(1, 2), *new = heat_create(1, 3);
-    heat_consume(old, 1, false, 7, 0, &none, &none);
+    consume(old, 1, false, 7, 0, &none, &none);
     heat_inherit(new, &after, old, &before);
-    heat_consume(old, 1, false, 1, 0, &none, &none); /* by who still has the old one */
+    consume(old, 1, false, 1, 0, &none, &none); /* by who still has the old one */
     heat_unref(old);
     assert_int_equal(atomic_load(&new->partitions[2]->half_units[0]), 8);
     assert_int_equal(atomic_load(&new->partitions[1]->half_units[0]), 0);
