@@ -15,6 +15,8 @@
 
 #include <cmocka.h>
 
+static struct session session, other;
+
 /* ---- a store in front of the real one ---- */
 
 enum answer {
@@ -32,6 +34,7 @@ static struct {
     enum status read_status;
     uint32_t commits;                           /* seen */
     struct lane_loop *loop;                     /* of the lane that commits oddly */
+    struct kv_range dropped;                    /* by the last commit, in the session's arena */
     void (*complete)(struct kv_commit *commit); /* of the commit whose answer gets lost */
 } odd;
 
@@ -74,6 +77,11 @@ static void lose_answer(struct kv_commit *commit)
 static void odd_commit(struct kv_lane *lane, struct kv_commit *commit)
 {
     odd.commits++;
+    odd.dropped = (struct kv_range){.low = BYTES_LITERAL(""), .high = BYTES_LITERAL("")};
+    if (commit->drop_count != 0) {
+        odd.dropped.low = arena_copy(&session.arena, commit->drops->low);
+        odd.dropped.high = arena_copy(&session.arena, commit->drops->high);
+    }
     enum answer answer = odd.answers == 0 ? ANSWER_TRUE : odd.answer;
     if (answer == ANSWER_TRUE) {
         kv_rocksdb.commit(lane, commit);
@@ -126,9 +134,11 @@ static void odd_init(void)
 
 /* ---- set-up ---- */
 
+static uint64_t wall_clock_ms;
+
 static uint64_t wall_ms(void)
 {
-    return 1700000000123;
+    return wall_clock_ms;
 }
 
 static struct backend *open_backend(const char *url, uint32_t tables_max)
@@ -165,13 +175,13 @@ static void watch_intent(void *arg, struct call *call)
     watch->last.key.bytes = copy;
 }
 
-static struct session session, other;
 static struct watch watch;
 
 static int set_up(void **state)
 {
     (void)state;
     memset(&odd, 0, sizeof odd);
+    wall_clock_ms = 1700000000123;
     watch = (struct watch){.session = &session};
     struct backend *backend = open_backend("odd:", 5);
     session_open_watched(&session, backend, watch_intent, &watch);
@@ -776,6 +786,78 @@ static void a_long_item_in_many_indexes_takes_little_memory(void **state)
     }
 }
 
+/* ---- a transaction once ---- */
+
+enum { TOKEN_LIFE_MS = 600000 };
+
+/* Adds to the item's number in a transaction. */
+static enum status add_once(const char *token, const char *values)
+{
+    struct session_call call, part;
+    session_call_init(&part, OPERATION_UPDATE_ITEM, "Things");
+    part.call.request.key = session_item(&session, KEY);
+    part.call.request.update = BYTES_LITERAL("ADD n :n");
+    part.call.request.key_condition.values = session_item(&session, values);
+    session_call_init(&call, OPERATION_TRANSACT_WRITE_ITEMS, NULL);
+    call.call.request.parts = &part.call.request;
+    call.call.request.part_count = 1;
+    call.call.request.token = bytes_text(token);
+    session_run(&session, &call);
+    enum status status = call.call.reply.status;
+    session_call_deinit(&call);
+    session_call_deinit(&part);
+    return status;
+}
+
+static void assert_added(const char *token, const char *item)
+{
+    assert_int_equal(add_once(token, "{':n': {'N': '1'}}"), STATUS_OK);
+    assert_item(item);
+}
+
+/* Whether what the last commit dropped holds a token of that span. */
+static bool was_dropped(uint64_t span)
+{
+    struct bytes key = record_token_key(span, BYTES_LITERAL("a"), &session.arena);
+    return odd.dropped.high.size != 0 && bytes_compare(key, odd.dropped.low) >= 0 &&
+           bytes_compare(key, odd.dropped.high) < 0;
+}
+
+static void a_token_holds_for_ten_minutes_and_its_record_not_much_longer(void **state)
+{
+    (void)state;
+    static const char one[] = "{'p': {'S': 'k'}, 's': {'N': '1'}, 'n': {'N': '1'}}",
+                      two[] = "{'p': {'S': 'k'}, 's': {'N': '1'}, 'n': {'N': '2'}}",
+                      three[] = "{'p': {'S': 'k'}, 's': {'N': '1'}, 'n': {'N': '3'}}",
+                      four[] = "{'p': {'S': 'k'}, 's': {'N': '1'}, 'n': {'N': '4'}}";
+    const uint64_t span = 2833333;
+    wall_clock_ms = span * TOKEN_LIFE_MS + 200123;
+    assert_added("a", one);
+    assert_added("a", one);
+    wall_clock_ms += TOKEN_LIFE_MS - 1; /* in the next span, which looks back */
+    assert_added("a", one);
+    assert_int_equal(add_once("a", "{':n': {'N': '2'}}"), STATUS_IDEMPOTENT_MISMATCH);
+    wall_clock_ms++;
+    assert_added("a", two);
+    /* The whole of a span; what was before the last one is dropped, once. */
+    wall_clock_ms = (span + 2) * TOKEN_LIFE_MS;
+    assert_added("b", three);
+    assert_true(was_dropped(span));
+    assert_false(was_dropped(span + 1));
+    assert_added("a", three); /* may still be asked for */
+    wall_clock_ms += TOKEN_LIFE_MS - 1;
+    assert_added("b", three);
+    assert_added("c", four);
+    assert_false(was_dropped(span));
+    wall_clock_ms++;
+    assert_added("b", "{'p': {'S': 'k'}, 's': {'N': '1'}, 'n': {'N': '5'}}");
+    assert_true(was_dropped(span + 1));
+    assert_false(was_dropped(span + 2));
+    /* A clock that is set back still knows what it has seen, and drops nothing that is to come. */
+    wall_clock_ms -= 2;
+    assert_added("b", "{'p': {'S': 'k'}, 's': {'N': '1'}, 'n': {'N': '5'}}");
+}
+
 /* ---- opening ---- */
 
 static void assert_open_fails(const char *url, const char *text)
@@ -906,6 +988,7 @@ int main(void)
         TEST(there_are_no_more_tables_than_allowed),
         TEST(every_lack_of_memory_is_an_error_reply),
         TEST(a_long_item_in_many_indexes_takes_little_memory),
+        TEST(a_token_holds_for_ten_minutes_and_its_record_not_much_longer),
         cmocka_unit_test(places_that_are_not_ours_to_read_are_refused),
         cmocka_unit_test(tables_and_their_ids_outlive_a_restart),
     };
