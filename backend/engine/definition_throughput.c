@@ -141,6 +141,25 @@ enum status definition_check_new_index(const struct value *index, struct error *
     return check_owner(index, tree_text(index, "IndexName"), true, error);
 }
 
+/* DynamoDB goes on with the numbers of both. */
+enum status definition_check_change(const struct value *owner, const struct value *given,
+                                    struct bytes index, struct error *error)
+{
+    const struct value *before = tree_member(owner, "ProvisionedThroughput");
+    const struct value *after = tree_member(given, "ProvisionedThroughput");
+    struct owner_name name = name_of(index, "index ");
+    if (before == NULL || after == NULL)
+        return STATUS_OK;
+    for (int side = 0; side < SIDES; side++)
+        if (tree_number(before, sides[side].provisioned) !=
+            tree_number(after, sides[side].provisioned))
+            return STATUS_OK;
+    return error_set(error, STATUS_VALIDATION,
+                     "The provisioned throughput for the %s will not change. The requested value "
+                     "equals the current value.",
+                     name.text);
+}
+
 enum status definition_raise_warm(const struct value *owner, const struct value *given,
                                   struct bytes index, struct arena *arena, struct value *out,
                                   struct error *error)

@@ -21,6 +21,11 @@ MUST_CHECK enum status definition_check_throughput(const struct value *descripti
 /* The same of one index that comes later. */
 MUST_CHECK enum status definition_check_new_index(const struct value *index, struct error *error);
 
+/* That the ProvisionedThroughput which is given, if any, is another than the owner's.
+ * index  its name; not given for the table */
+MUST_CHECK enum status definition_check_change(const struct value *owner, const struct value *given,
+                                               struct bytes index, struct error *error);
+
 /* WarmThroughput of an owner that has one already: `given` with the member that it lacks.
  * index  its name; not given for the table
  * out    arena memory */

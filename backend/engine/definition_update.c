@@ -261,9 +261,11 @@ static enum status update_throughput(struct draft *draft, struct tree_members *o
     const struct value *warm = tree_member(given, "WarmThroughput");
     struct value raised, before = tree_of_members(owner);
     *is_any = warm != NULL;
+    enum status status = definition_check_change(&before, given, index, draft->error);
+    if (status != STATUS_OK)
+        return status;
     if (warm != NULL) {
-        enum status status =
-            definition_raise_warm(&before, warm, index, draft->arena, &raised, draft->error);
+        status = definition_raise_warm(&before, warm, index, draft->arena, &raised, draft->error);
         if (status != STATUS_OK)
             return status;
         set(owner, "WarmThroughput", raised);
