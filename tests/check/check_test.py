@@ -75,6 +75,7 @@ class Trouble(unittest.TestCase):
     def test_a_tiny_cache(self):
         self.begin("memory:", "--cache-memory", "1M")
         self.check(1)
+        self.assertEqual(self.not_counted('cache_purged_total{kind="item"}', 'cache_purged_total{kind="query"}'), [])
 
     def test_a_store_that_is_far_away(self):
         self.begin("memory:?delay=1ms", "--cache-memory", "4M")
@@ -154,32 +155,79 @@ class Trouble(unittest.TestCase):
         self.check(4)
         self.assertGreater(most[0], 8)
 
+    def begin_redis(self, *arguments):
+        self.redis_port = free_port()
+        self.redis_command = [REDIS, "--port", str(self.redis_port), "--save", "", "--dir", self.folder, *arguments]
+        self.addCleanup(self.end_redis)
+        self.start_redis()
+        self.begin(f"redis://127.0.0.1:{self.redis_port}", "--cache-memory", "2M")
+
+    def start_redis(self):
+        self.redis = subprocess.Popen(self.redis_command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(500):
+            try:
+                self.tell_redis("PING")
+                return
+            except OSError:
+                time.sleep(0.02)
+        raise RuntimeError("redis-server did not start")
+
+    def tell_redis(self, command):
+        with socket.create_connection(("127.0.0.1", self.redis_port), 5) as redis:
+            redis.sendall(command.encode() + b"\r\n")
+            reply = redis.recv(200)
+        if not reply.startswith(b"+"):
+            raise OSError(reply)
+
+    def end_redis(self):
+        self.stop.set()
+        for helper in self.helpers:
+            helper.join(30)
+        self.redis.send_signal(signal.SIGCONT)
+        self.redis.kill()
+        self.redis.wait()
+
     @unittest.skipUnless(REDIS, "no redis-server")
     def test_redis_that_pauses(self):
-        port = free_port()
-        redis = subprocess.Popen([REDIS, "--port", str(port), "--save", "", "--appendonly", "no", "--dir", self.folder],
-                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            for _ in range(200):
-                try:
-                    socket.create_connection(("127.0.0.1", port), 1).close()
-                    break
-                except OSError:
-                    time.sleep(0.02)
-            self.begin(f"redis://127.0.0.1:{port}", "--cache-memory", "2M")
+        self.begin_redis("--appendonly", "no")
 
-            def pause():
-                while not self.stop.wait(0.3):
-                    redis.send_signal(signal.SIGSTOP)
-                    time.sleep(0.05)
-                    redis.send_signal(signal.SIGCONT)
-            self.beside(pause)
-            self.check(0.3, "--clients", "16", "--timeout", "30")
-        finally:
-            self.stop.set()
-            redis.send_signal(signal.SIGCONT)
-            redis.kill()
-            redis.wait()
+        def pause():
+            while not self.stop.wait(0.3):
+                self.redis.send_signal(signal.SIGSTOP)
+                time.sleep(0.05)
+                self.redis.send_signal(signal.SIGCONT)
+        self.beside(pause)
+        self.check(0.3, "--clients", "16", "--timeout", "30")
+
+    @unittest.skipUnless(REDIS, "no redis-server")
+    def test_redis_that_is_killed_and_starts_again(self):
+        self.begin_redis("--appendonly", "yes", "--appendfsync", "always")
+
+        kills = [0]
+
+        def kill():
+            while not self.stop.wait(0.8):
+                self.redis.kill()
+                self.redis.wait()
+                self.start_redis()
+                kills[0] += 1
+        self.beside(kill)
+        text = self.check(0.3, "--clients", "16", "--seconds", "60")
+        self.assertGreater(kills[0], 0)
+        self.assertNotIn("(0 of unknown outcome)", text)
+
+    @unittest.skipUnless(REDIS, "no redis-server")
+    def test_redis_that_is_full_now_and_then(self):
+        self.begin_redis("--appendonly", "no", "--maxmemory-policy", "noeviction")
+
+        def fill():
+            while not self.stop.wait(0.1):
+                self.tell_redis("CONFIG SET maxmemory 1")
+                time.sleep(0.05)
+                self.tell_redis("CONFIG SET maxmemory 0")
+        self.beside(fill)
+        text = self.check(0.3, "--clients", "16", "--seconds", "60")
+        self.assertNotIn("(0 of unknown outcome)", text) # refused for want of memory counts as that
 
 
 if __name__ == "__main__":

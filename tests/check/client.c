@@ -15,7 +15,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { CONNECT_ATTEMPTS = 600, CONNECT_PAUSE_US = 50000, ARENA_MAX = 64 << 20 };
+enum {
+    CONNECT_ATTEMPTS = 600,
+    CONNECT_PAUSE_US = 50000,
+    TROUBLE_PAUSE_US = 5000, /* or failures, which are quick, would be most of the history */
+    ARENA_MAX = 64 << 20,
+};
 
 struct client {
     char url[256];
@@ -471,4 +476,6 @@ void client_call(struct client *client, struct request *request, struct answer *
         call_http(client, request, answer);
     else
         call_native(client, request, answer);
+    if (answer->outcome == OUTCOME_UNKNOWN)
+        (void)usleep(TROUBLE_PAUSE_US);
 }

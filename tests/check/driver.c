@@ -473,6 +473,32 @@ static void do_fill(struct thread *thread)
     client_call(thread->client, &request, &answer);
 }
 
+/* Of a key, a partition, the index, a partition of it, the table, everything: whatever is
+ * forgotten, answers stay right. */
+static void do_purge(struct thread *thread)
+{
+    struct answer answer;
+    char text[16];
+    unsigned slot = roll(thread, SLOTS), kind = roll(thread, 16);
+    struct request request = {.operation = OPERATION_PURGE,
+                              .table_name = BYTES_LITERAL(TABLE_NAME),
+                              .timeout_ms = thread->plan->timeout_ms};
+    if (kind < 7) {
+        request.key = make_key(thread, slot, atomic_load(&generations[slot]));
+    } else if (kind < 11) {
+        snprintf(text, sizeof text, "P%u", slot / SORTS);
+        request.key = make_one_text(thread, "p", text);
+    } else if (kind < 14 && thread->plan->has_index) {
+        request.index_name = BYTES_LITERAL(INDEX_NAME);
+        snprintf(text, sizeof text, "G%u", roll(thread, GROUPS));
+        if (kind < 13)
+            request.key = make_one_text(thread, "grp", text);
+    } else if (kind == 15) {
+        request.table_name = BYTES_NONE;
+    }
+    client_call(thread->client, &request, &answer);
+}
+
 static void do_one(struct thread *thread)
 {
     uint32_t kind = roll(thread, 100);
@@ -481,8 +507,10 @@ static void do_one(struct thread *thread)
         do_write(thread);
     else if (kind < 60)
         do_get(thread);
-    else if (kind < 65)
+    else if (kind < 64)
         do_fill(thread);
+    else if (kind < 65 && !client_is_http(thread->client))
+        do_purge(thread);
     else if (kind < 70 && !client_is_http(thread->client))
         do_get_many(thread, false);
     else if (kind < 75)
