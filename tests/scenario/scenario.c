@@ -434,12 +434,12 @@ static void backend_answers(void)
     at++;
     scenario.words[3][strcspn(table, ":")] = '\0';
     forget_expected(held->call);
-    if (is_word(at + 1, "late"))
+    if (is_word(scenario.word_count - 1, "late"))
         fake_call_touch(held);
     if (is_word(at, "page"))
         answer_page(held, table, at);
     else if (is_word(at, "error"))
-        fake_call_answer(&held, status_of(word(at + 1)), BYTES_NONE, false, scenario.now_us);
+        fake_call_answer(&held, status_of(word(at + 1)), BYTES_NONE, true, scenario.now_us);
     else if (is_word(at, "ok"))
         fake_call_answer(&held, STATUS_OK, BYTES_LITERAL("\xc0"), !is_word(at + 1, "blindly"),
                          scenario.now_us);
