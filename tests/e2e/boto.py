@@ -73,6 +73,13 @@ class OverHttp(unittest.TestCase):
         self.assertEqual(caught.exception.response["Error"]["Code"], name)
         return caught.exception.response["Error"]["Message"]
 
+    def aws(self, *arguments):
+        environment = {**os.environ, "AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "checks", "AWS_MAX_ATTEMPTS": "1",
+                       "AWS_DEFAULT_REGION": "us-east-1", "AWS_PAGER": "", "HOME": self.folder}
+        run = subprocess.run([AWS, "dynamodb", *arguments, "--endpoint-url", self.url, "--output", "json"],
+                             capture_output=True, text=True, env=environment, timeout=60, check=False)
+        return json.loads(run.stdout or "{}") if run.returncode == 0 else run.stderr
+
     @staticmethod
     def verdict(reply):
         return reply["ResponseMetadata"]["HTTPHeaders"].get("x-mudax-cache", "none").split(" ")[0]
@@ -583,13 +590,6 @@ class Sdk(OverHttp):
 
 
 class Cli(OverHttp):
-    def aws(self, *arguments):
-        environment = {**os.environ, "AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "checks", "AWS_MAX_ATTEMPTS": "1",
-                       "AWS_DEFAULT_REGION": "us-east-1", "AWS_PAGER": "", "HOME": self.folder}
-        run = subprocess.run([AWS, "dynamodb", *arguments, "--endpoint-url", self.url, "--output", "json"],
-                             capture_output=True, text=True, env=environment, timeout=60, check=False)
-        return json.loads(run.stdout or "{}") if run.returncode == 0 else run.stderr
-
     def test_the_cli_works_unmodified(self):
         made = self.aws("create-table", "--table-name", "Shop", "--billing-mode", "PAY_PER_REQUEST",
                         "--attribute-definitions", "AttributeName=p,AttributeType=S", "AttributeName=s,AttributeType=N",
