@@ -29,7 +29,7 @@ struct parked {
     struct event deadline;
     bool has_deadline;
     uint64_t begun_us;
-    size_t size; /* of all this; once parked, with what its request took from the heap */
+    size_t size;                   /* of all this, with what its request took from the heap */
     _Alignas(16) uint8_t memory[]; /* the arena's first block, then the frame */
 };
 
@@ -400,16 +400,17 @@ static struct parked *parked_create(struct connection *connection, struct bytes 
     parked->call.complete = on_complete;
     parked->call.owner = parked;
     reply_init(&parked->call.reply);
-    if (LIKELY(decode_again(parked, frame.size)))
-        return parked;
-    parked_destroy(parked);
-    return NULL;
+    if (UNLIKELY(!decode_again(parked, frame.size))) {
+        parked_destroy(parked);
+        return NULL;
+    }
+    parked->size += parked->arena.heap_bytes; /* now: once submitted, it is another thread's too */
+    return parked;
 }
 
 static void park(struct parked *parked)
 {
     struct worker *worker = parked->worker;
-    parked->size += parked->arena.heap_bytes;
     parked_link(parked);
     worker->parked++;
     atomic_fetch_add_explicit(&worker->options.limits->requests, 1, memory_order_relaxed);
