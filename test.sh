@@ -36,10 +36,18 @@ git ls-files '*.c' '*.h' | xargs clang-format --dry-run --Werror
 step "clang, Address- and UndefinedBehaviorSanitizer: unit, conformance, scenario"
 build asan -DMUDAX_BENCH=OFF
 ctest --preset asan -L 'unit|conformance|scenario'
+whole='^(e2e/(daemon|upkeep|warm|transaction|client|cli)|check/trouble)$' # the daemon itself, as it is used
+if $all; then
+    ctest --preset asan -R "$whole"
+fi
 
 step "clang, ThreadSanitizer: race"
 build tsan -DMUDAX_BENCH=OFF
+export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/tests/support/tsan.supp"
 ctest --preset tsan -L race
+if $all; then
+    ctest --preset tsan -R "$whole"
+fi
 
 step "fuzz: ${MUDAX_FUZZ_SECONDS:=10} s a target"
 export MUDAX_FUZZ_SECONDS
