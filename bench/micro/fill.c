@@ -4,8 +4,9 @@
  * Fills a cache with items of 50 B to 400 KB (equally many in each doubling), most of which must
  * evict others, beside housekeeping as the daemon does it. Prints the longest fills (performance
  * row 20), and the process's resident memory against what is promised: 1.02 of the budget and
- * 40 MiB. Then fills it with small items, lets all of them expire at once, and prints how soon the
- * memory is back and how long a turn of housekeeping takes. */
+ * 40 MiB. Then fills it with small items, lets half of them expire at once, and prints how soon the
+ * memory is back, how long a turn of housekeeping takes, and how long hits of the others take
+ * meanwhile. */
 #include "bench/micro/instant.h"
 #include "cache/cache.h"
 
@@ -32,18 +33,21 @@ static atomic_bool must_stop;
 static uint8_t value[SIZE_MOST];
 static size_t value_size;
 
-static uint64_t cpu_ns(void)
+static uint64_t clock_ns(clockid_t clock)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    (void)clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t cpu_ns(void)
+{
+    return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 static double wall_s(void)
 {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    return (double)clock_ns(CLOCK_MONOTONIC) / 1e9;
 }
 
 static double resident_mib(void)
@@ -92,9 +96,8 @@ static double times_us(const struct times *times, double share)
 
 static void times_print(const char *what, const struct times *times)
 {
-    (void)printf("%s: us of CPU p50 %.1f, p99 %.1f, p99.9 %.1f, worst %.1f\n", what,
-                 times_us(times, 0.5), times_us(times, 0.99), times_us(times, 0.999),
-                 (double)times->worst_ns / 1e3);
+    (void)printf("%s: p50 %.1f, p99 %.1f, p99.9 %.1f, worst %.1f\n", what, times_us(times, 0.5),
+                 times_us(times, 0.99), times_us(times, 0.999), (double)times->worst_ns / 1e3);
 }
 
 /* ---- housekeeping ---- */
@@ -142,7 +145,7 @@ static struct bytes body(void)
 }
 
 /* How long it took. */
-static uint64_t fill(struct lane *lane, struct arena *arena, uint64_t key)
+static uint64_t ask(struct lane *lane, struct arena *arena, uint64_t key, clockid_t clock)
 {
     uint8_t map[64];
     map[0] = 0x81;
@@ -153,15 +156,20 @@ static uint64_t fill(struct lane *lane, struct arena *arena, uint64_t key)
     call.request.table_name = instant_table.name;
     call.request.key = bytes_of(map, (size_t)size + 1);
     reply_init(&call.reply);
-    uint64_t begun = cpu_ns();
+    uint64_t begun = clock_ns(clock);
     lane->ops->lane_begin(lane);
     enum submit submit = lane->ops->submit(lane, &call);
     lane->ops->lane_end(lane);
-    uint64_t ns = cpu_ns() - begun;
+    uint64_t ns = clock_ns(clock) - begun;
     if (submit != SUBMIT_DONE || call.reply.status != STATUS_OK)
         exit(1);
     arena_reset(arena);
     return ns;
+}
+
+static uint64_t fill(struct lane *lane, struct arena *arena, uint64_t key)
+{
+    return ask(lane, arena, key, CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* Equally many in each doubling, evenly within it. */
@@ -190,23 +198,43 @@ static void fill_with_all_sizes(struct lane *lane, struct arena *arena, uint64_t
                      (unsigned long long)key, wall_s() - begun, mib, figure_of("cache_entries"));
         (void)fflush(stdout);
     }
-    times_print("a fill", &times);
+    times_print("a fill, us of CPU", &times);
     (void)printf("resident at most %.1f MiB; promised %.1f\n", most_mib, 1.02 * budget_mib + 40);
 }
 
-static void expire_all(struct lane *lane, struct arena *arena, double budget_mib)
+/* Fills with `count` items from `key` on, half a life after what was filled before. */
+static void fill_small(struct lane *lane, struct arena *arena, uint64_t key, uint64_t count)
 {
+    atomic_fetch_add(&now_us, ITEM_TTL_MS * 500ull);
+    for (uint64_t i = 0; i < count; i++)
+        (void)fill(lane, arena, key + i);
+}
+
+static void expire_half(struct lane *lane, struct arena *arena, double budget_mib)
+{
+    enum { HITS = 1000 };
+    static struct times hits;
+    uint64_t half = (uint64_t)(budget_mib * 2000), old = UINT64_MAX / 2, young = old + half;
+    uint64_t state = 2;
     value_size = 100;
-    for (uint64_t key = 0; key < (uint64_t)(budget_mib * 5000); key++)
-        (void)fill(lane, arena, UINT64_MAX - key);
-    double entries = figure_of("cache_entries");
-    turns = (struct times){0};
-    double begun = wall_s();
-    atomic_fetch_add(&now_us, (ITEM_TTL_MS + 1000) * 1000ull);
-    while (figure_of("cache_entries") > 0 && wall_s() - begun < 60)
+    atomic_fetch_add(&now_us, ITEM_TTL_MS * 1000ull); /* none of the others is left to expire */
+    while (figure_of("cache_entries") > 0)
         (void)usleep(1000);
-    (void)printf("%.0f entries expired at once: back after %.2f s\n", entries, wall_s() - begun);
-    times_print("a turn of housekeeping", &turns);
+    fill_small(lane, arena, old, half);
+    fill_small(lane, arena, young, half);
+    double all = figure_of("cache_entries"), misses = figure_of("cache_misses_total");
+    turns = (struct times){0};
+    atomic_fetch_add(&now_us, (ITEM_TTL_MS / 2 + 1000) * 1000ull);
+    double begun = wall_s();
+    while (figure_of("cache_entries") > (double)half && wall_s() - begun < 60)
+        for (int i = 0; i < HITS; i++)
+            times_add(&hits, ask(lane, arena, young + random_next(&state) % half, CLOCK_MONOTONIC));
+    (void)printf("half of %.0f entries expired at once: back after %.2f s\n", all,
+                 wall_s() - begun);
+    times_print("a turn of housekeeping, us of CPU", &turns);
+    times_print("a hit of the others beside it, us", &hits);
+    if (figure_of("cache_misses_total") != misses)
+        (void)printf("%.0f of them were misses\n", figure_of("cache_misses_total") - misses);
 }
 
 int main(int argument_count, char **arguments)
@@ -232,7 +260,7 @@ int main(int argument_count, char **arguments)
         return 1;
     arena_init(&arena, memory, sizeof memory, 64 << 20);
     fill_with_all_sizes(lane, &arena, fills, (double)mib);
-    expire_all(lane, &arena, (double)mib);
+    expire_half(lane, &arena, (double)mib);
     atomic_store(&must_stop, true);
     (void)pthread_join(house, NULL);
     arena_deinit(&arena);
