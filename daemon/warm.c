@@ -58,7 +58,8 @@ static void read_ahead(struct warm *warm)
     struct buffer *read = &warm->read;
     if (read->size - warm->used >= RECORD_MAX || warm->file == NULL)
         return;
-    memmove(read->data, read->data + warm->used, read->size - warm->used);
+    if (warm->used != 0)
+        memmove(read->data, read->data + warm->used, read->size - warm->used);
     read->size -= warm->used;
     warm->used = 0;
     if (!buffer_reserve(read, READ_SIZE))

@@ -30,13 +30,15 @@ static void replace_catalog(struct engine *engine, struct catalog *next) REQUIRE
 static bool publish_locked(struct engine *engine, struct definition *added,
                            const struct definition *removed) REQUIRES(engine->lock)
 {
-    const struct definition *there =
-        added == NULL ? NULL : catalog_find(engine->catalog, added->table.name);
-    if (there != NULL && (there->table.id > added->table.id ||
-                          (there->table.id == added->table.id && there->version >= added->version)))
-        return true;
-    if (there != NULL && there->table.id == added->table.id)
-        definition_take_heat(added, there);
+    if (added != NULL) {
+        const struct definition *there = catalog_find(engine->catalog, added->table.name);
+        bool is_same = there != NULL && there->table.id == added->table.id;
+        if (there != NULL &&
+            (there->table.id > added->table.id || (is_same && there->version >= added->version)))
+            return true;
+        if (is_same)
+            definition_take_heat(added, there);
+    }
     struct catalog *next = catalog_change(engine->catalog, added, removed);
     if (next == NULL)
         return false;

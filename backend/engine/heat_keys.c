@@ -114,6 +114,8 @@ size_t heat_keys_list(struct heat_keys *keys, uint64_t now_us,
         count += lines[count].tenths[0] + lines[count].tenths[1] != 0;
     }
     mutex_unlock(&keys->lock);
+    if (count == 0)
+        return 0;
     qsort(lines, count, sizeof *lines, by_cost);
     count = count < HEAT_KEYS_SHOWN ? count : HEAT_KEYS_SHOWN;
     memcpy(out, lines, count * sizeof *lines);

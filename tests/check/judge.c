@@ -348,8 +348,9 @@ void judge(const struct history *histories, unsigned count, struct verdicts *out
     struct event *events = collect_events(&court, count, &event_count);
     for (unsigned slot = 0; slot < SLOTS; slot++)
         for (uint32_t i = 0; i < court.slots[slot].count; i++)
-            qsort(court.slots[slot].items[i].writes, court.slots[slot].items[i].count,
-                  sizeof(struct write), by_commit);
+            if (court.slots[slot].items[i].count != 0)
+                qsort(court.slots[slot].items[i].writes, court.slots[slot].items[i].count,
+                      sizeof(struct write), by_commit);
     for (size_t i = 0; i < event_count; i++)
         look_at(&court, &events[i]);
     free(events);
